@@ -1,0 +1,51 @@
+"""A session's scores: the small, numeric value that fitness and experiments work on."""
+
+from datetime import datetime
+
+import msgspec
+
+DIMENSIONS = (
+    "response_relevance",
+    "task_completion",
+    "response_latency",
+    "token_efficiency",
+    "memory_precision",
+    "user_satisfaction",
+)
+
+
+class SessionScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Derived from one trace; a dimension without data is absent from `dimensions` (never 0).
+
+    `tokens_per_success`: total tokens of a session whose success is known; None otherwise.
+    `failed`: at least one agent failure (external ones are not counted); None when unknowable.
+    `ttft_ms`: one entry per call that has a latency, `ttft_flagged` when a total stood in for it.
+    """
+
+    session_id: str
+    agent: str
+    env: str
+    started_at: datetime
+    closes_at: datetime
+    closed: bool
+    dimensions: dict[str, float]
+    unit: str | None = None
+    unit_source: str = "none"
+    tenant: str | None = None
+    user: str | None = None
+    channel: str | None = None
+    intent: str | None = None
+    model: str | None = None
+    version: str | None = None
+    experiment_id: str | None = None
+    assigned: str | None = None
+    served: str | None = None
+    calls: int = 0
+    failed: bool | None = None
+    external_failures: int = 0
+    success: bool | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    ttft_ms: tuple[float, ...] = ()
+    ttft_flagged: bool = False
+    source: str = "sdk"

@@ -1,0 +1,38 @@
+"""What the hot path needs to know of one agent, prepared so that a request needs no store."""
+
+import msgspec
+
+from prx.domain.layers import Layer
+from prx.domain.records import DEFAULT_AGENT
+from prx.domain.versions import Strategy
+
+
+class ServedExperiment(msgspec.Struct, frozen=True, kw_only=True):
+    """A running experiment as the hot path sees it; the treated part replaces the champion's own."""
+
+    experiment_id: str
+    layer: Layer
+    ramp: float
+    traffic_split: float
+    ramp_salt: str
+    variant_salt: str
+    randomization_unit: str = "auto"
+    prompts: dict[str, str] | None = None
+    strategy: Strategy | None = None
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """Champion and running experiments of one agent; `version` None before anything was registered.
+
+    `baselines` maps a prompt name to the content hashes of default texts already registered, so that the
+    SDK reports a default once. `killed`: every request gets the champion, no experiment runs.
+    """
+
+    agent: str = DEFAULT_AGENT
+    revision: int = 0
+    version: str | None = None
+    prompts: dict[str, str] = {}
+    strategy: Strategy = Strategy()
+    experiments: tuple[ServedExperiment, ...] = ()
+    killed: bool = False
+    baselines: dict[str, tuple[str, ...]] = {}

@@ -1,0 +1,85 @@
+"""The data plane: append-only records in, traces and scores out."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from prx.domain.records import Interaction, PromptSeen, Record, Trace
+from prx.domain.scores import SessionScore
+
+
+class RecordStore(Protocol):
+    """Records of all agents. Appending is idempotent by `record_id`; order of arrival does not matter."""
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Store those not stored yet in one durable batch; returns how many were new."""
+        ...
+
+    def trace(self, session_id: str) -> Trace | None:
+        """Everything of one session. Feedback given to a ref or an interaction of it is included; a
+        session whose start never arrived gets one inferred from its first interaction."""
+        ...
+
+    def traces(
+        self,
+        *,
+        agent: str | None = None,
+        env: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        experiment_id: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Trace]:
+        """Traces by session start (half-open), streamed: memory does not grow with the count."""
+        ...
+
+    def interaction(self, record_id: str) -> Interaction | None:
+        """One interaction by id."""
+        ...
+
+    def prompts_seen(self, *, after: int, limit: int = 1000) -> tuple[int, tuple[PromptSeen, ...]]:
+        """Prompt defaults that arrived after cursor `after`, with the new cursor."""
+        ...
+
+    def changed_sessions(self, *, after: int, limit: int = 1000) -> tuple[int, tuple[str, ...]]:
+        """Session ids touched by records that arrived after cursor `after`, with the new cursor."""
+        ...
+
+    def unclosed_sessions(self, *, closing_before: datetime, limit: int = 10000) -> tuple[str, ...]:
+        """Sessions with a stored score that is not closed although its `closes_at` has passed."""
+        ...
+
+    def put_scores(self, scores: Iterable[SessionScore]) -> None:
+        """Insert or replace the derived scores of sessions."""
+        ...
+
+    def scores(
+        self,
+        *,
+        agent: str | None = None,
+        env: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        experiment_id: str | None = None,
+        version: str | None = None,
+        closed_only: bool = False,
+    ) -> Iterator[SessionScore]:
+        """Scores by session start (half-open), oldest first, streamed."""
+        ...
+
+    def cursor(self, name: str) -> int:
+        """Position of a named reader; 0 at first."""
+        ...
+
+    def set_cursor(self, name: str, value: int) -> None:
+        """Keep the position of a named reader."""
+        ...
+
+    def counts(self) -> dict[str, int]:
+        """Number of sessions, interactions, feedback and scores."""
+        ...
+
+    def close(self) -> None:
+        """Release files and locks."""
+        ...

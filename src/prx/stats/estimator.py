@@ -1,0 +1,350 @@
+"""Difference of two arms in a weighted composite of partly observed dimensions, units as clusters.
+
+Formulas: SPEC section 6 "Estimator". The variance is the CR2-type linearisation of a difference of
+weighted means with leverage h_i (Bell and McCaffrey 2002, Surv. Methodol. 28, eq. 4, for a mean);
+degrees of freedom after Satterthwaite 1946 with G_eff - 1 per arm.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from prx.domain.answers import Interval, NotEnoughData
+from prx.domain.errors import BadStatistics
+from prx.stats.tails import t_interval, t_to_z, two_sided_p, upper_p
+from prx.stats.unitsums import ArmSums, ArmTable, Floats, UnitSum, on_grid, summed_by
+
+__all__ = [
+    "ArmSize",
+    "ArmSums",
+    "ArmTable",
+    "Composite",
+    "DimensionDifference",
+    "Floor",
+    "FrozenDimensions",
+    "UnitSum",
+    "by_dimension",
+    "choose_dimensions",
+    "composite",
+    "on_grid",
+    "unit_deviations",
+]
+
+_SAME = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least data per arm at which a look may be taken: sessions, and effective units G_eff."""
+
+    sessions: int = 100
+    units: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSize:
+    """What stands behind one arm: all its sessions, its units, and G_eff = 1 / sum h_i^2."""
+
+    sessions: int
+    units: int
+    effective_units: float
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionDifference:
+    """One dimension: weight in the composite, arm means and their difference, coverages in 0..1.
+
+    With several strata `difference` is the within-stratum one; it need not equal the difference of means.
+    """
+
+    dimension: str
+    weight: float
+    control: float
+    treatment: float
+    difference: float
+    control_coverage: float
+    treatment_coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """Treatment minus control in score points, with its cluster-robust error.
+
+    t = delta / se; z: the normal deviate of the same tail; p_value: naive, two-sided, of this look alone.
+    """
+
+    delta: float
+    se: float
+    df: float
+    t: float
+    z: float
+    p_value: float
+    control: ArmSize
+    treatment: ArmSize
+    dimensions: tuple[DimensionDifference, ...]
+
+    @property
+    def information(self) -> float:
+        """1 / se^2."""
+        return self.se**-2
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """Naive t interval of this look alone; not for repeated looks."""
+        return t_interval(self.delta, self.se, self.df, confidence)
+
+    def one_sided_p(self, margin: float = 0.0) -> float:
+        """P under a true difference of `margin` of a t at least this high: small means above `margin`."""
+        return upper_p((self.delta - margin) / self.se, self.df)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenDimensions:
+    """Dimensions that enter the composite with weights summing to 1, and those only reported and guarded."""
+
+    weights: Mapping[str, float]
+    reported: tuple[str, ...]
+
+
+def choose_dimensions(
+    coverage: Mapping[str, float], weights: Mapping[str, float], floor: float = 0.25
+) -> FrozenDimensions | NotEnoughData:
+    """The set D: dimensions with a pre-period coverage of at least `floor`, weights renormalised.
+
+    coverage: share of pre-period sessions with a score, 0..1; a dimension not named has none.
+    Raises: BadStatistics where the weights do not sum to 1.
+    """
+    checked = _checked_weights(weights)
+    if any(not 0 <= c <= 1 for c in coverage.values()):
+        raise BadStatistics("a coverage lies outside 0 to 1; it is the share of sessions with a score")
+    chosen = {d: w for d, w in checked.items() if w > 0 and coverage.get(d, 0.0) >= floor}
+    reported = tuple(d for d in checked if d not in chosen)
+    if not chosen:
+        return NotEnoughData(f"no dimension is scored in {floor:.0%} of the sessions before the experiment")
+    weight = math.fsum(chosen.values())
+    return FrozenDimensions({d: w / weight for d, w in chosen.items()}, reported)
+
+
+def composite(
+    control: ArmTable | ArmSums,
+    treatment: ArmTable | ArmSums,
+    *,
+    weights: Mapping[str, float],
+    rho: float = 0.2,
+    floor: Floor | None = None,
+) -> Composite | NotEnoughData:
+    """Delta = sum_d w_d (mu_Td - mu_Cd) with its cluster-robust standard error.
+
+    weights: frozen, per dimension, summing to 1. rho: frozen intra-class correlation in [0, 1).
+    floor: least data per arm, `Floor()` if not given. Strata are pooled within dimension with
+    Mantel-Haenszel weights A_T A_C / (A_T + A_C), which depend on counts only; a unit that spans strata
+    stays one cluster. An arm in which every unit scores the same has no estimable spread: it is given the
+    variance of one unit as far off as the furthest unit of the other arm; two such arms decide nothing.
+    Raises: BadStatistics for weights or rho out of range.
+    """
+    least = floor if floor is not None else Floor()
+    frozen = {d: w for d, w in _checked_weights(weights).items() if w > 0}
+    if not 0 <= rho < 1:
+        raise BadStatistics(f"the intra-class correlation is {rho}; it lies in 0 to below 1")
+    arms = (_table(control), _table(treatment))
+    for name, arm in zip(("control", "treatment"), arms, strict=True):
+        sessions = int(arm.sessions.sum())
+        if sessions < least.sessions:
+            return NotEnoughData(f"{sessions} of {least.sessions} sessions in the {name} arm")
+    spread = (_Influence.empty(arms[0]), _Influence.empty(arms[1]))
+    differences: list[DimensionDifference] = []
+    for dimension, weight in frozen.items():
+        found = _difference(arms, dimension, weight, rho, spread)
+        if isinstance(found, NotEnoughData):
+            return found
+        differences.append(found)
+    return _tested(arms, spread, tuple(differences), least)
+
+
+def by_dimension(
+    control: ArmTable | ArmSums,
+    treatment: ArmTable | ArmSums,
+    *,
+    dimensions: tuple[str, ...],
+    rho: float = 0.2,
+    floor: Floor | None = None,
+) -> dict[str, Composite | NotEnoughData]:
+    """The same test for each dimension alone, for secondary tests and guardrails."""
+    arms = (_table(control), _table(treatment))
+    return {d: composite(*arms, weights={d: 1.0}, rho=rho, floor=floor) for d in dimensions}
+
+
+def unit_deviations(
+    control: ArmTable | ArmSums, treatment: ArmTable | ArmSums, *, weights: Mapping[str, float]
+) -> tuple[Floats, Floats]:
+    """One number per unit for rank tests, effect sizes and the blinded skew, control then treatment.
+
+    A unit's weighted mean deviation from the pooled (blinded) mean of each dimension that it has scores
+    in, score points. Units without any score are left out; nothing is imputed.
+    """
+    arms = (_table(control), _table(treatment))
+    frozen = {d: w for d, w in _checked_weights(weights).items() if w > 0}
+    centres: dict[str, float] = {}
+    for dimension in frozen:
+        count = sum(int(arm.n[dimension].sum()) for arm in arms if dimension in arm.n)
+        if count:
+            total = sum(float(arm.total[dimension].sum()) for arm in arms if dimension in arm.n)
+            centres[dimension] = total / count
+    return _deviations(arms[0], frozen, centres), _deviations(arms[1], frozen, centres)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Influence:
+    """psi_i and h_i of one arm, added up over the dimensions, one entry per row."""
+
+    psi: Floats
+    leverage: Floats
+
+    @classmethod
+    def empty(cls, arm: ArmTable) -> "_Influence":
+        return cls(np.zeros(len(arm.unit)), np.zeros(len(arm.unit)))
+
+    def per_unit(self, arm: ArmTable) -> tuple[Floats, Floats]:
+        if arm.units == len(arm.unit):
+            return self.psi, self.leverage
+        return (
+            summed_by(arm.unit, self.psi, arm.units),
+            summed_by(arm.unit, self.leverage, arm.units),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mean:
+    """One arm in one dimension: shrinkage a_i / n_i per row, and A and mu per stratum."""
+
+    shrink: Floats
+    weight: Floats
+    mean: Floats
+
+
+def _difference(
+    arms: tuple[ArmTable, ArmTable],
+    dimension: str,
+    weight: float,
+    rho: float,
+    spread: tuple[_Influence, _Influence],
+) -> DimensionDifference | NotEnoughData:
+    for name, arm in zip(("control", "treatment"), arms, strict=True):
+        if dimension not in arm.n or not arm.n[dimension].any():
+            return NotEnoughData(f"no session of the {name} arm is scored in {dimension}")
+    strata = 1 + max(int(arm.stratum.max()) for arm in arms)
+    control, treatment = (_means(arm, dimension, rho, strata) for arm in arms)
+    both = control.weight + treatment.weight
+    pooled = np.divide(control.weight * treatment.weight, both, out=np.zeros(strata), where=both > 0)
+    if pooled.sum() <= 0:
+        return NotEnoughData(f"no stratum has sessions scored in {dimension} in both arms")
+    share = pooled / pooled.sum()
+    for arm, mean, influence in zip(arms, (control, treatment), spread, strict=True):
+        _add_influence(arm, dimension, mean, weight * share, influence)
+    return DimensionDifference(
+        dimension=dimension,
+        weight=weight,
+        control=float(share @ control.mean),
+        treatment=float(share @ treatment.mean),
+        difference=float(share @ (treatment.mean - control.mean)),
+        control_coverage=arms[0].coverage(dimension),
+        treatment_coverage=arms[1].coverage(dimension),
+    )
+
+
+def _means(arm: ArmTable, dimension: str, rho: float, strata: int) -> _Mean:
+    n, total = arm.n[dimension], arm.total[dimension]
+    shrink: Floats = 1.0 / (1.0 + (n.astype(np.float64) - 1.0) * rho)
+    if strata == 1:
+        weight = np.array([float((n * shrink).sum())])
+        summed = np.array([float((total * shrink).sum())])
+    else:
+        weight = summed_by(arm.stratum, n * shrink, strata)
+        summed = summed_by(arm.stratum, total * shrink, strata)
+    mean = np.divide(summed, weight, out=np.zeros(strata), where=weight > 0)
+    return _Mean(shrink, weight, mean)
+
+
+def _add_influence(arm: ArmTable, dimension: str, mean: _Mean, share: Floats, into: _Influence) -> None:
+    n, total = arm.n[dimension], arm.total[dimension]
+    per_weight = np.divide(share, mean.weight, out=np.zeros(len(share)), where=mean.weight > 0)
+    if len(share) == 1:
+        scale = mean.shrink * per_weight[0]
+        into.psi[...] += scale * (total - n * mean.mean[0])
+    else:
+        scale = mean.shrink * per_weight[arm.stratum]
+        into.psi[...] += scale * (total - n * mean.mean[arm.stratum])
+    into.leverage[...] += scale * n
+
+
+def _tested(
+    arms: tuple[ArmTable, ArmTable],
+    spread: tuple[_Influence, _Influence],
+    differences: tuple[DimensionDifference, ...],
+    floor: Floor,
+) -> Composite | NotEnoughData:
+    influence = tuple(s.per_unit(arm) for s, arm in zip(spread, arms, strict=True))
+    sizes: list[ArmSize] = []
+    for name, arm, (_, leverage) in zip(("control", "treatment"), arms, influence, strict=True):
+        effective = 1.0 / float(leverage @ leverage)
+        least = max(floor.units, 2.0)
+        if effective < least * (1 - _SAME):
+            return NotEnoughData(f"{effective:.1f} of {least:g} effective units in the {name} arm")
+        sizes.append(ArmSize(int(arm.sessions.sum()), arm.units, effective))
+    scale = max(1.0, math.fsum(d.weight * max(abs(d.control), abs(d.treatment)) for d in differences))
+    reach = [_reach(psi, leverage) for psi, leverage in influence]
+    if max(reach) <= _SAME * scale:
+        return NotEnoughData("every unit of both arms scores the same; the spread cannot be estimated")
+    variances = [
+        float((psi * psi / (1.0 - leverage)).sum())
+        if own > _SAME * scale
+        else (other / size.effective_units) ** 2
+        for (psi, leverage), own, other, size in zip(influence, reach, reversed(reach), sizes, strict=True)
+    ]
+    variance = sum(variances)
+    df = variance**2 / sum(v**2 / (s.effective_units - 1.0) for v, s in zip(variances, sizes, strict=True))
+    delta = math.fsum(d.weight * d.difference for d in differences)
+    se = math.sqrt(variance)
+    return Composite(
+        delta=delta,
+        se=se,
+        df=df,
+        t=delta / se,
+        z=t_to_z(delta / se, df),
+        p_value=two_sided_p(delta / se, df),
+        control=sizes[0],
+        treatment=sizes[1],
+        dimensions=differences,
+    )
+
+
+def _reach(psi: Floats, leverage: Floats) -> float:
+    """Largest distance of a unit from its arm's mean, score points."""
+    seen = leverage > 0
+    return float((np.abs(psi[seen]) / leverage[seen]).max())
+
+
+def _deviations(arm: ArmTable, weights: Mapping[str, float], centres: Mapping[str, float]) -> Floats:
+    summed, weight = np.zeros(arm.units), np.zeros(arm.units)
+    for dimension, centre in centres.items():
+        if dimension not in arm.n:
+            continue
+        n = summed_by(arm.unit, arm.n[dimension], arm.units)
+        total = summed_by(arm.unit, arm.total[dimension], arm.units)
+        seen = n > 0
+        summed[seen] += weights[dimension] * (total[seen] / n[seen] - centre)
+        weight[seen] += weights[dimension]
+    seen = weight > 0
+    return summed[seen] / weight[seen]
+
+
+def _table(arm: ArmTable | ArmSums) -> ArmTable:
+    return arm if isinstance(arm, ArmTable) else ArmTable.from_sums(arm)
+
+
+def _checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
+    total = math.fsum(weights.values()) if weights else 0.0
+    if any(not (math.isfinite(w) and w >= 0) for w in weights.values()) or abs(total - 1) > 1e-9:
+        raise BadStatistics(f"the weights sum to {total:g}; give weights of 0 or more that sum to 1")
+    return weights
