@@ -145,7 +145,8 @@ class ArmTable:
 
         unit: unit of each session (integers are fastest); scores: per dimension, one value per session;
         scored: per dimension, which of them exist (all, if the dimension is not named); stratum: base
-        number of each session. Raises: BadStatistics.
+        number of each session. Scores are put `on_grid`, so the order of rows does not matter.
+        Raises: BadStatistics.
         """
         codes, units = _coded(np.asarray(unit))
         layer = np.zeros(len(codes), np.int64) if stratum is None else np.asarray(stratum, dtype=np.int64)
@@ -166,7 +167,7 @@ class ArmTable:
             kept = score if mask is None else score[mask]
             _check_scores(dimension, kept, bounds)
             n[dimension] = np.bincount(where, minlength=units * strata)[used]
-            total[dimension] = summed_by(where, kept, units * strata)[used]
+            total[dimension] = summed_by(where, np.rint(kept * _GRID) / _GRID, units * strata)[used]
         return cls(units, used // strata, used % strata, sessions[used], n, total)
 
     @classmethod
