@@ -126,7 +126,8 @@ class Interaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     `at` is the start of the call; latencies in milliseconds; `cost_usd` None when no price is known;
     `time_known` False when an import had to use its own time; `prompts` maps a prompt name to the
-    content hash of the template served, `prompt_values` to what filled its placeholders; `intent` is the classified kind of request.
+    content hash of the template served, `prompt_values` to what filled its placeholders; `intent` is the
+    classified kind of request.
     """
 
     record_id: str
