@@ -80,6 +80,8 @@ class Due(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runs: int = 0
     failures: int = 0
     note: str = ""
+    lease_owner: str = ""
+    lease_until: datetime | None = None
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

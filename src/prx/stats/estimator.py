@@ -45,11 +45,16 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class ArmSize:
-    """What stands behind one arm: all its sessions, its units, and G_eff = 1 / sum h_i^2."""
+    """What stands behind one arm: all its sessions, its units, and G_eff = 1 / sum h_i^2.
+
+    mean: sum_d w_d mu_d in score points; variance: of that mean.
+    """
 
     sessions: int
     units: int
     effective_units: float
+    mean: float
+    variance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,37 +289,40 @@ def _tested(
     differences: tuple[DimensionDifference, ...],
     floor: Floor,
 ) -> Composite | NotEnoughData:
-    influence = tuple(s.per_unit(arm) for s, arm in zip(spread, arms, strict=True))
-    sizes: list[ArmSize] = []
-    for name, arm, (_, leverage) in zip(("control", "treatment"), arms, influence, strict=True):
-        effective = 1.0 / float(leverage @ leverage)
-        least = max(floor.units, 2.0)
-        if effective < least * (1 - _SAME):
-            return NotEnoughData(f"{effective:.1f} of {least:g} effective units in the {name} arm")
-        sizes.append(ArmSize(int(arm.sessions.sum()), arm.units, effective))
-    scale = max(1.0, math.fsum(d.weight * max(abs(d.control), abs(d.treatment)) for d in differences))
+    influence = [s.per_unit(arm) for s, arm in zip(spread, arms, strict=True)]
+    effective = [1.0 / float(leverage @ leverage) for _, leverage in influence]
+    least = max(floor.units, 2.0)
+    for name, units in zip(("control", "treatment"), effective, strict=True):
+        if units < least * (1 - _SAME):
+            return NotEnoughData(f"{units:.1f} of {least:g} effective units in the {name} arm")
+    means = [math.fsum(d.weight * getattr(d, name) for d in differences) for name in ("control", "treatment")]
     reach = [_reach(psi, leverage) for psi, leverage in influence]
-    if max(reach) <= _SAME * scale:
+    none = _SAME * max(1.0, *map(abs, means))
+    if max(reach) <= none:
         return NotEnoughData("every unit of both arms scores the same; the spread cannot be estimated")
     variances = [
-        float((psi * psi / (1.0 - leverage)).sum())
-        if own > _SAME * scale
-        else (other / size.effective_units) ** 2
-        for (psi, leverage), own, other, size in zip(influence, reach, reversed(reach), sizes, strict=True)
+        float((psi * psi / (1.0 - leverage)).sum()) if own > none else (other / units) ** 2
+        for (psi, leverage), own, other, units in zip(
+            influence, reach, reversed(reach), effective, strict=True
+        )
     ]
     variance = sum(variances)
-    df = variance**2 / sum(v**2 / (s.effective_units - 1.0) for v, s in zip(variances, sizes, strict=True))
+    df = variance**2 / sum(v**2 / (g - 1.0) for v, g in zip(variances, effective, strict=True))
     delta = math.fsum(d.weight * d.difference for d in differences)
-    se = math.sqrt(variance)
+    t = delta / math.sqrt(variance)
+    control, treatment = (
+        ArmSize(int(arm.sessions.sum()), arm.units, g, mean, v)
+        for arm, g, mean, v in zip(arms, effective, means, variances, strict=True)
+    )
     return Composite(
         delta=delta,
-        se=se,
+        se=math.sqrt(variance),
         df=df,
-        t=delta / se,
-        z=t_to_z(delta / se, df),
-        p_value=two_sided_p(delta / se, df),
-        control=sizes[0],
-        treatment=sizes[1],
+        t=t,
+        z=t_to_z(t, df),
+        p_value=two_sided_p(t, df),
+        control=control,
+        treatment=treatment,
         dimensions=differences,
     )
 
