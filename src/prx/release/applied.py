@@ -1,8 +1,10 @@
 """The chain of versions that is in force: from the served version back to the first."""
 
+from itertools import pairwise
+
 from prx.domain.errors import InvalidInput
 from prx.domain.layers import Layer
-from prx.domain.versions import Version
+from prx.domain.versions import Version, VersionSource
 from prx.ledger.port import View
 
 
@@ -16,27 +18,36 @@ def current(view: View, agent: str) -> Version:
     return view.version(agent, pointer.label)
 
 
-def lineage(view: View, version: Version) -> tuple[Version, ...]:
-    """`version` and its first parents, newest first."""
+def lineage(view: View, version: Version, layer: Layer | None = None) -> tuple[Version, ...]:
+    """`version` and what it was made from, newest first.
+
+    With a `layer`, a selective rollback of that layer counts as the version that it restored, so that
+    undone changes are not met again.
+    """
     chain = [version]
     while chain[-1].parents:
-        chain.append(view.version(version.agent, chain[-1].parents[0]))
+        last = chain[-1]
+        restored = last.source is VersionSource.ROLLBACK and last.layer is layer and len(last.parents) > 1
+        chain.append(view.version(version.agent, last.parents[1 if layer and restored else 0]))
     return tuple(chain)
 
 
-def last_change(view: View, version: Version, layer: Layer | None) -> tuple[Version, Version]:
-    """(the version that made the newest change of `layer`, the version before it).
+def last_change(view: View, version: Version, layer: Layer | None) -> tuple[Version, Layer | None]:
+    """(the version to go back to, the layer when only that may move) to undo the newest applied change.
 
-    Raises: InvalidInput when nothing was ever changed.
+    Raises: InvalidInput when nothing that was changed is still in force.
     """
-    chain = lineage(view, version)
-    for newer, older in zip(chain, chain[1:], strict=False):
-        if layer is None or newer.manifest.part(layer) != older.manifest.part(layer):
-            return newer, older
+    if layer is None and version.source is not VersionSource.ROLLBACK and version.parents:
+        return view.version(version.agent, version.parents[0]), None
+    for newer, older in pairwise(lineage(view, version, layer)):
+        if newer.source is VersionSource.ROLLBACK:
+            continue
+        for changed in (layer,) if layer else changed_layers(newer, older):
+            part = newer.manifest.part(changed)
+            if part == version.manifest.part(changed) and part != older.manifest.part(changed):
+                return older, changed
     scope = f"the {layer.label} of " if layer else ""
-    raise InvalidInput(
-        f"nothing to roll back: {scope}agent {version.agent!r} still is as in {chain[-1].label}"
-    )
+    raise InvalidInput(f"nothing to roll back: no change of {scope}agent {version.agent!r} is in force")
 
 
 def changed_layers(left: Version, right: Version) -> tuple[Layer, ...]:

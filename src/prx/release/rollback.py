@@ -1,6 +1,7 @@
 """Rollback in its five spellings; always one transaction, never an edited version."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
@@ -78,7 +79,7 @@ def plan_rollback(
     elif target:
         wanted = view.version(agent, target)
     else:
-        _, wanted = last_change(view, left, layer)
+        wanted, layer = last_change(view, left, layer)
     if wanted.status is VersionStatus.SEALED:
         raise InvalidInput(f"{wanted.label} is sealed: it holds text that was erased; choose another version")
     if layer and wanted.manifest.part(layer) == left.manifest.part(layer):
@@ -91,17 +92,18 @@ def plan_rollback(
 
 
 def _undone(view: View, left: Version, wanted: Version, layer: Layer | None) -> tuple[Version, ...]:
-    chain = lineage(view, left)
-    undone: list[Version] = []
-    for newer, older in zip(chain, chain[1:], strict=False):
-        if newer.label == wanted.label:
-            break
-        if layer is None or newer.manifest.part(layer) != older.manifest.part(layer):
-            undone.append(newer)
-        if layer and older.manifest.part(layer) == wanted.manifest.part(layer):
-            break
-    if wanted.label not in {version.label for version in chain} and layer is None:
+    chain = lineage(view, left, layer)
+    if layer is None and wanted.label not in {version.label for version in chain}:
         return (left,)
+    undone: list[Version] = []
+    for newer, older in pairwise(chain):
+        if newer.label == wanted.label or (
+            layer and newer.manifest.part(layer) == wanted.manifest.part(layer)
+        ):
+            break
+        changed = layer is None or newer.manifest.part(layer) != older.manifest.part(layer)
+        if changed and newer.source is not VersionSource.ROLLBACK:
+            undone.append(newer)
     return tuple(undone)
 
 
