@@ -73,8 +73,9 @@ def promote(tx: Transaction, proposal: Proposal, *, why: str, evidence: str) -> 
     found = base.manifest.part(proposal.layer)
     if found != proposal.base:
         raise Conflict(
-            f"the {proposal.layer.label} of agent {proposal.agent!r} changed while proposal "
-            f"{proposal.proposal_id} was being proven; nothing was promoted, propose it again on the current version"
+            f"the {proposal.layer.label} of agent {proposal.agent!r} changed while "
+            f"proposal {proposal.proposal_id} was being proven; nothing was promoted, "
+            "propose it again on the current version"
         )
     version = new_version(
         tx,

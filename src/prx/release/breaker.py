@@ -1,0 +1,190 @@
+"""Circuit breaker: twice the failures of the baseline, confirmed by a tail probability.
+
+The rule "failure rate above 2x baseline within an hour" alone trips without cause in most days of
+ordinary traffic; it is a necessary condition here, beside a least volume and a beta-binomial tail.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+LAST_CALLS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Tail probabilities: `fast` trips at once, `slow` when it lasts for `slow_minutes`."""
+
+    fast: float
+    slow: float
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRules:
+    """When a breaker trips. `strict_ratio` gives the plain 2x rule, without volume or tail."""
+
+    ratio: float = 2.0
+    min_sessions: int = 20
+    min_failures: int = 5
+    slow_minutes: float = 60.0
+    window_hours: float = 1.0
+    watch_hours: float = 24.0
+    window_end_hours: float = 168.0
+    strict_ratio: bool = False
+    in_watch: Levels = Levels(1e-3, 0.05)
+    in_window: Levels = Levels(1e-4, 0.01)
+    afterwards: Levels = Levels(1e-5, 1e-3)
+
+    def levels(self, age: timedelta) -> Levels:
+        """Levels in force for a change of this age."""
+        hours = age.total_seconds() / 3600
+        if hours < self.watch_hours:
+            return self.in_watch
+        return self.in_window if hours < self.window_end_hours else self.afterwards
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Failed sessions of all sessions whose failure is known."""
+
+    failures: int
+    sessions: int
+
+    @property
+    def share(self) -> float:
+        """Failures per session; 0 when there is none."""
+        return self.failures / self.sessions if self.sessions else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one tick saw: the window, the baseline, their ratio and the tail probability."""
+
+    window: Rate
+    baseline: Rate
+    tail: float
+    arm: str
+    slow_since: datetime | None
+
+    @property
+    def ratio(self) -> float:
+        """Observed over baseline failure rate; infinite when the baseline has no failure."""
+        if self.baseline.share == 0:
+            return math.inf if self.window.failures else 0.0
+        return self.window.share / self.baseline.share
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """The change must go."""
+
+    reading: Reading
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """No sign of harm at this tick."""
+
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Too little traffic, or an excess that has not lasted yet; nothing is decided."""
+
+    reading: Reading
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommonCause:
+    """The control fails alike: freeze promotions, blame nothing."""
+
+    reading: Reading
+    why: str
+
+
+Tick = Trip | Clear | Hold | CommonCause
+
+
+def predictive_tail(window: Rate, baseline: Rate) -> float:
+    """P(X >= window.failures) of a beta-binomial with a Jeffreys prior updated by the baseline.
+
+    Source: Gelman et al., Bayesian Data Analysis, 3rd ed., section 2.4 (beta prior, posterior
+    predictive); prior Beta(1/2, 1/2).
+    """
+    alpha = baseline.failures + 0.5
+    beta = baseline.sessions - baseline.failures + 0.5
+    n = window.sessions
+    total = math.fsum(math.exp(_log_mass(k, n, alpha, beta)) for k in range(window.failures, n + 1))
+    return min(1.0, total)
+
+
+def _log_mass(k: int, n: int, alpha: float, beta: float) -> float:
+    choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return choose + _log_beta(k + alpha, n - k + beta) - _log_beta(alpha, beta)
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def tick(
+    window: Rate,
+    last: Rate,
+    baseline: Rate,
+    *,
+    age: timedelta,
+    slow_since: datetime | None,
+    now: datetime,
+    rules: BreakerRules,
+    control: Rate | None = None,
+    control_baseline: Rate | None = None,
+) -> Tick:
+    """One look of the breaker.
+
+    Args: `window`: sessions of the last hour; `last`: of the last 40, used when the hour has fewer than
+        `min_sessions`; `baseline`: concurrent control arm or the frozen rate; `slow_since`: when the slow
+        condition began to hold without a break; `control`, `control_baseline`: the control's own hour and
+        frozen rate, to tell a common cause.
+    """
+    levels = rules.levels(age)
+    small = window.sessions < rules.min_sessions
+    used = last if small else window
+    arm = "last_40" if small else "fast"
+    tail = predictive_tail(used, baseline)
+    reading = Reading(used, baseline, tail, arm, None)
+    if rules.strict_ratio:
+        strict = Reading(window, baseline, tail, "strict_ratio", None)
+        exceeds = window.failures > 0 and strict.ratio > rules.ratio
+        return Trip(strict, _words(strict, "the plain ratio rule")) if exceeds else Clear(strict)
+    if used.sessions < rules.min_sessions:
+        return Hold(reading, f"{used.sessions} sessions, {rules.min_sessions} needed")
+    if used.failures < rules.min_failures or reading.ratio <= rules.ratio:
+        return Clear(reading)
+    if control and control_baseline and _doubled(control, control_baseline, rules):
+        return CommonCause(reading, "the control fails more than twice as often too: an outside cause")
+    if tail < levels.fast:
+        return Trip(reading, _words(reading, f"tail {tail:.2g} below {levels.fast:g}"))
+    if small or tail >= levels.slow:
+        return Clear(reading)
+    since = slow_since or now
+    slow = Reading(used, baseline, tail, "slow", since)
+    minutes = (now - since).total_seconds() / 60
+    if minutes >= rules.slow_minutes:
+        return Trip(slow, _words(slow, f"tail {tail:.2g} below {levels.slow:g} for {minutes:.0f} minutes"))
+    return Hold(slow, f"excess for {minutes:.0f} of {rules.slow_minutes:.0f} minutes")
+
+
+def _doubled(rate: Rate, baseline: Rate, rules: BreakerRules) -> bool:
+    enough = rate.sessions >= rules.min_sessions and rate.failures >= rules.min_failures
+    return enough and rate.share > rules.ratio * baseline.share
+
+
+def _words(reading: Reading, because: str) -> str:
+    window, baseline = reading.window, reading.baseline
+    return (
+        f"{window.failures} of {window.sessions} sessions failed ({window.share:.1%}) against "
+        f"{baseline.failures} of {baseline.sessions} ({baseline.share:.1%}) before: {because}"
+    )
