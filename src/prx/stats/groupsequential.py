@@ -1,0 +1,341 @@
+"""Exit probabilities of a score process at a few looks, and the boundaries that spend alpha over them.
+
+Recursive integration after Armitage, McPherson and Rowe (1969) and Jennison and Turnbull (2000, ch. 19):
+the sub-density of paths that no bound has stopped is carried from look to look on Gauss-Legendre panels.
+Scores S_k = Z_k sqrt(I_k) have independent increments N(drift (I_k - I_{k-1}), I_k - I_{k-1}).
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from prx.domain.errors import BadStatistics
+from prx.stats.spending import Spending, spent
+
+Array = NDArray[np.float64]
+
+_FARTHEST = 8.0  # a bound beyond it is no bound
+_NEGLIGIBLE = 1e-12  # alpha below it is kept for the next look: its bound could not be told from none
+_REACH = 8.5  # an open side of the grid ends this many standard deviations out
+_PANEL_NODES = 16
+_PANEL_WIDTH = 5.0  # in standard deviations of the narrower neighbouring increment: error below 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """Stopping bounds, one entry per look.
+
+    `upper_z`: reject upwards at z at or above it (`inf`: cannot stop at this look); for two sides the
+    lower bound is its negative. `alpha_spent`: cumulative, over all sides. `nominal_p`: the p-value, over
+    all sides, that equals the bound at this look alone.
+    """
+
+    fractions: tuple[float, ...]
+    upper_z: tuple[float, ...]
+    alpha_spent: tuple[float, ...]
+    sides: int
+
+    @property
+    def nominal_p(self) -> tuple[float, ...]:
+        return tuple(float(self.sides * ndtr(-z)) for z in self.upper_z)
+
+    @property
+    def lower_z(self) -> tuple[float, ...]:
+        return tuple(-z if self.sides == 2 else -math.inf for z in self.upper_z)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Probability that the first exit is at this look, upwards or downwards; `inside`: of none at all."""
+
+    information: tuple[float, ...]
+    upper: tuple[float, ...]
+    lower: tuple[float, ...]
+
+    @property
+    def inside(self) -> float:
+        return max(0.0, 1.0 - math.fsum(self.upper) - math.fsum(self.lower))
+
+    @property
+    def expected_information(self) -> float:
+        """Mean information at the stop, in the unit of `information`; without an exit it is the last
+        look's.
+        """
+        stops = math.fsum(
+            i * (u + d) for i, u, d in zip(self.information, self.upper, self.lower, strict=True)
+        )
+        return stops + self.inside * self.information[-1]
+
+
+def boundaries(
+    fractions: Sequence[float],
+    *,
+    alpha: float = 0.05,
+    sides: int = 2,
+    spending: Spending = "hsd:-4",
+    spending_times: Sequence[float] | None = None,
+    final: bool = False,
+) -> Boundaries:
+    """Return the bounds at which looks after the given `fractions` of the planned information may stop.
+
+    Args:
+        fractions: increasing, above 0; unequal steps, few or many looks, and a last one above 1 (an over-run,
+            where all of alpha is spent) are fine. They set the correlation of the looks.
+        alpha: error over all looks and sides together, in (0, 1) for two sides, (0, 0.5) for one.
+        sides: 2 (symmetric) or 1 (upper).
+        spending: see `prx.stats.Spending`.
+        spending_times: share of alpha's clock per look, in [0, 1], where it differs from the information.
+        final: the last look ends the experiment early: it spends whatever alpha is left.
+
+    Raises: BadStatistics.
+    """
+    information = checked_information(fractions)
+    check_level(alpha, sides)
+    times = _spending_times(information, spending_times, final)
+    if any(t >= 1.0 for t in times[:-1]):
+        raise BadStatistics(
+            f"a look before the last of {len(times)} already reached the planned information, where all "
+            f"alpha is "
+            "spent; no look may follow it"
+        )
+    targets = tuple(spent(spending, t, alpha=alpha, sides=sides) for t in times)
+    return Boundaries(information, solve_upper(information, targets, sides=sides), targets, sides)
+
+
+def solve_upper(
+    information: Sequence[float],
+    spent_by_look: Sequence[float],
+    *,
+    sides: int,
+    frozen: Sequence[float] = (),
+    limited: bool = True,
+) -> tuple[float, ...]:
+    """Return upper z bounds whose exit probabilities under no drift add up to `spent_by_look`, look by look.
+
+    `frozen` holds bounds of earlier looks that were already used and stay as they are. A bound beyond 8, or
+    one that would spend under 1e-12, is `inf` and its alpha goes to the next look, unless `limited` is off.
+    """
+    path = _Path(drift=0.0)
+    bounds: list[float] = []
+    before = 0.0
+    for k, (here, target) in enumerate(zip(information, spent_by_look, strict=True)):
+        if target < before - 1e-15:
+            raise BadStatistics(
+                f"look {k + 1} would take alpha back ({before!r} spent before, {target!r} now)"
+            )
+        if k < len(frozen):
+            bound = frozen[k]
+        else:
+            bound = _bound(path, target - before, here, sides, limited)
+        bounds.append(bound)
+        if bound < math.inf:
+            before = max(before, target)
+        path = path.after(here, -bound if sides == 2 else -math.inf, bound)
+    return tuple(bounds)
+
+
+def solve_lower(
+    information: Sequence[float], upper_z: Sequence[float], spent_by_look: Sequence[float], *, drift: float
+) -> tuple[float, ...]:
+    """Return lower z bounds, at most the upper ones, that paths with `drift` leave at the rate
+    `spent_by_look`.
+    """
+    path = _Path(drift=drift)
+    lower: list[float] = []
+    used = 0.0
+    for here, high, target in zip(information, upper_z, spent_by_look, strict=True):
+        low = _lower_bound(path, target - used, here, min(high, 40.0))
+        used += path.below(here, low)
+        lower.append(low)
+        path = path.after(here, low, high)
+    return tuple(lower)
+
+
+def _lower_bound(path: "_Path", gain: float, information: float, highest: float) -> float:
+    if gain <= _NEGLIGIBLE:
+        return -math.inf
+    if path.below(information, highest) <= gain:
+        return highest
+    return float(brentq(lambda z: path.below(information, z) - gain, -40.0, highest, xtol=1e-9))
+
+
+def _bound(path: "_Path", gain: float, information: float, sides: int, limited: bool) -> float:
+    if gain <= (_NEGLIGIBLE if limited else 0.0):
+        return math.inf
+    bound = path.bound_for(gain / sides, information)
+    return math.inf if limited and bound > _FARTHEST else bound
+
+
+def crossing(
+    information: Sequence[float],
+    upper_z: Sequence[float],
+    lower_z: Sequence[float] | None = None,
+    *,
+    drift: float = 0.0,
+) -> Crossing:
+    """Return the exit probabilities at each look when E Z_k = `drift` * sqrt(information_k).
+
+    `lower_z` defaults to the mirror of `upper_z`; infinite bounds are allowed on either side.
+    """
+    info = checked_information(information)
+    lower = tuple(-z for z in upper_z) if lower_z is None else tuple(lower_z)
+    if not len(info) == len(upper_z) == len(lower):
+        raise BadStatistics(f"{len(info)} looks, but {len(upper_z)} upper and {len(lower)} lower bounds")
+    if not math.isfinite(drift) or any(math.isnan(z) for z in (*upper_z, *lower)):
+        raise BadStatistics("drift and bounds must be numbers; one of them is not")
+    path = _Path(drift=drift)
+    ups, downs = [], []
+    for here, low, high in zip(info, lower, upper_z, strict=True):
+        if low > high:
+            raise BadStatistics(f"the lower bound {low!r} is above the upper bound {high!r}")
+        ups.append(path.above(here, high))
+        downs.append(path.below(here, low))
+        path = path.after(here, low, high)
+    return Crossing(info, tuple(ups), tuple(downs))
+
+
+def checked_information(values: Sequence[float]) -> tuple[float, ...]:
+    """Return `values` as floats; raises BadStatistics unless they are finite, above 0 and increasing."""
+    info = tuple(float(v) for v in values)
+    if not info:
+        raise BadStatistics("no look given; at least one information fraction is needed")
+    if not all(math.isfinite(v) and v > 0.0 for v in info):
+        raise BadStatistics(f"information must be finite and above 0, got {info}")
+    if any(b <= a for a, b in itertools.pairwise(info)):
+        raise BadStatistics(f"information must increase from look to look, got {info}")
+    return info
+
+
+def check_level(alpha: float, sides: int) -> None:
+    """Raise BadStatistics unless `sides` is 1 or 2 and `alpha` is an error rate that can be split over
+    them.
+    """
+    if sides not in (1, 2):
+        raise BadStatistics(f"sides must be 1 or 2, got {sides!r}")
+    if not 0.0 < alpha < 1.0:
+        raise BadStatistics(f"alpha must lie in (0, 1), got {alpha!r}")
+
+
+def _spending_times(
+    information: tuple[float, ...], given: Sequence[float] | None, final: bool
+) -> tuple[float, ...]:
+    times = tuple(min(1.0, t) for t in information) if given is None else tuple(float(t) for t in given)
+    if len(times) != len(information):
+        raise BadStatistics(f"{len(information)} looks but {len(times)} spending times")
+    if not all(0.0 <= t <= 1.0 for t in times):
+        raise BadStatistics(f"spending times must lie in [0, 1], got {times}")
+    return (*times[:-1], 1.0) if final else times
+
+
+class _Path:
+    """Where unstopped paths are after the last look that had a bound: the sub-density of their score."""
+
+    __slots__ = ("_before", "_information", "_lower", "_memo", "_upper", "drift")
+
+    def __init__(
+        self,
+        *,
+        drift: float,
+        before: "_Path | None" = None,
+        information: float = 0.0,
+        lower: float = -math.inf,
+        upper: float = math.inf,
+    ) -> None:
+        self.drift = drift
+        self._before = before
+        self._information = information
+        self._lower = lower
+        self._upper = upper
+        self._memo: tuple[float, Array, Array] | None = None
+
+    def after(self, information: float, lower: float, upper: float) -> "_Path":
+        # A look without a bound changes nothing: increments add up.
+        if lower == -math.inf and upper == math.inf:
+            return self
+        return _Path(drift=self.drift, before=self, information=information, lower=lower, upper=upper)
+
+    def above(self, information: float, z: float) -> float:
+        """P(not stopped so far and Z at `information` is at or above `z`)."""
+        if z == math.inf:
+            return 0.0
+        return self._tail(information, z, upper=True)
+
+    def below(self, information: float, z: float) -> float:
+        if z == -math.inf:
+            return 0.0
+        return self._tail(information, z, upper=False)
+
+    def _tail(self, information: float, z: float, *, upper: bool) -> float:
+        sign = 1.0 if upper else -1.0
+        if self._before is None:
+            return float(ndtr(-sign * (z - self.drift * math.sqrt(information))))
+        nodes, mass = self._grid(information)
+        gap = information - self._information
+        away = (z * math.sqrt(information) - nodes - self.drift * gap) / math.sqrt(gap)
+        return float(mass @ ndtr(-sign * away))
+
+    def bound_for(self, target: float, information: float) -> float:
+        """z above which exactly `target`, in (0, 1), of the null paths leave."""
+        start = float(-ndtri(target))
+        if self._before is None:
+            return start
+        nodes, mass = self._grid(information)
+        root_gap = math.sqrt(information - self._information)
+        scale = math.sqrt(information) / root_gap
+        goal = math.log(target)
+        z = start
+        # The tail is log-concave, so Newton on its logarithm comes down from the right without overshooting.
+        for _ in range(60):
+            away = z * scale - nodes / root_gap
+            tail = float(mass @ ndtr(-away))
+            slope = float(mass @ np.exp(-0.5 * away * away)) * scale / math.sqrt(2.0 * math.pi)
+            if tail <= 0.0 or slope <= 0.0:
+                z -= 1.0
+                continue
+            step = (math.log(tail) - goal) * tail / slope
+            z += step
+            if abs(step) < 1e-12:
+                break
+        return z
+
+    def _grid(self, following: float) -> tuple[Array, Array]:
+        """Nodes and probability masses of the score at this look, fine enough for a look at `following`."""
+        if self._memo is None or self._memo[0] != following:
+            self._memo = (following, *self._integrate(following))
+        return self._memo[1], self._memo[2]
+
+    def _integrate(self, following: float) -> tuple[Array, Array]:
+        before = self._before or self
+        root = math.sqrt(self._information)
+        mean = self.drift * root
+        low = max(self._lower, min(-_REACH, mean - _REACH))
+        high = max(low, min(self._upper, max(_REACH, mean + _REACH)))
+        came = self._information - before._information
+        finest = math.sqrt(min(came, following - self._information))
+        panels = max(1, math.ceil((high - low) * root / (_PANEL_WIDTH * finest)))
+        unit_nodes, unit_weights = _panels(panels)
+        width = (high - low) * root
+        nodes = low * root + width * unit_nodes
+        if before._before is None:
+            away = (nodes - self.drift * self._information) / root
+            density = np.exp(-0.5 * away * away) / (root * math.sqrt(2.0 * math.pi))
+        else:
+            earlier, mass = before._grid(self._information)
+            jump = (nodes[:, None] - earlier[None, :] - self.drift * came) / math.sqrt(came)
+            density = (np.exp(-0.5 * jump * jump) @ mass) / math.sqrt(2.0 * math.pi * came)
+        return nodes, density * unit_weights * width
+
+
+@functools.lru_cache(maxsize=512)
+def _panels(count: int) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights on [0, 1], `count` equal panels."""
+    nodes, weights = np.polynomial.legendre.leggauss(_PANEL_NODES)
+    left = np.arange(count)[:, None] / count
+    return (left + (nodes + 1.0) / (2.0 * count)).ravel(), np.tile(weights / (2.0 * count), count)

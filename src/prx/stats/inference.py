@@ -1,0 +1,184 @@
+"""What the looks so far say about the effect: p-values, intervals and an estimate aware of the looking."""
+looking.
+"""
+
+import math from dataclasses import dataclass
+
+from scipy.special import ndtr, stdtrit
+
+from prx.domain.answers import Interval, NotEnoughData from prx.domain.errors import BadStatistics from
+prx.stats.groupsequential import crossing, solve_upper from prx.stats.power import futility_bounds, root_of
+from prx.stats.spending import spent from prx.stats.stopping import Design, Look, State, bounds_at,
+independent_looks
+
+_LEAST_P = 1e-12  # smaller repeated p-values are reported as this
+
+
+@dataclass(frozen=True, slots=True) class Inference:
+    """The reading at the latest look; effects and intervals are in the unit of the estimate.
+
+    `p_value`: repeated p, the smallest alpha whose bound was crossed at any look so far (two-sided; at least
+    1e-12). `p_upper`: the same for an upward effect alone. `p_naive`: as if this were the only look.
+    `interval`:
+    repeated confidence interval at 1 - alpha, valid at every look. `median_unbiased`, `stagewise_interval`,
+    `p_stagewise`: by stage-wise ordering, as if the experiment stopped here.
+    """
+
+    estimate: float
+    standard_error: float
+    p_value: float
+    p_upper: float
+    p_naive: float
+    interval: Interval | NotEnoughData
+    median_unbiased: float
+    stagewise_interval: Interval
+    p_stagewise: float
+
+
+def infer(
+    design: Design, state: State, *, estimate: float, standard_error: float, df: float = math.inf
+) -> Inference | NotEnoughData:
+    """Return the reading at the latest look of `state`, whose estimate, standard error and df are given.
+
+    Sources: repeated intervals, Jennison and Turnbull (1989); stage-wise ordering, Tsiatis, Rosner and Mehta
+    (1984), where only looks that crossed no bound count as passed: one that crossed without ending the
+    experiment
+    was no stop. Raises: BadStatistics if the numbers are not those of the latest look.
+    """
+    if not state.looks:
+        return NotEnoughData("no look has been taken yet")
+    here = state.looks[-1] if not (standard_error > 0.0 and math.isfinite(estimate) and
+    math.isfinite(standard_error)):
+        raise BadStatistics(f"estimate {estimate!r} with standard error {standard_error!r} is no measurement")
+    half = _half_width(here.upper_z, standard_error, df) # Scale by the z that was tested, so that estimate,
+    interval and p-value tell one story with few # degrees of freedom. scale = estimate / here.z if
+    abs(here.z) > 1e-6 else standard_error if estimate * here.z < 0.0 or scale < standard_error * (1.0 -
+    1e-6):
+        raise BadStatistics(
+            f"estimate {estimate:g} and standard error {standard_error:g} do not belong to z = {here.z:g} "
+            f"of the " "latest look; pass the numbers that the look was taken with"
+        )
+    quantile = _StageWise(state.looks) tail = quantile.at_least(0.0) return Inference(
+        estimate=estimate, standard_error=standard_error, p_value=repeated_p(design, state,
+        sides=design.sides), p_upper=repeated_p(design, state, sides=1), p_naive=float(2.0 *
+        ndtr(-abs(here.z))), interval=half if isinstance(half, NotEnoughData) else Interval(estimate - half,
+        estimate + half), median_unbiased=scale * quantile.drift_at(0.5), stagewise_interval=Interval(
+            scale * quantile.drift_at(design.alpha / 2.0), scale * quantile.drift_at(1.0 - design.alpha / 2.0)
+        ), p_stagewise=min(1.0, 2.0 * min(tail, 1.0 - tail)),
+    )
+
+
+def repeated_p(design: Design, state: State, *, sides: int = 2) -> float:
+    """Return the smallest alpha, in [1e-12, 1], at which some look so far would have crossed its bound.
+
+    With `sides` 1 only upward crossings count. It never increases from look to look.
+    """
+    if not state.looks:
+        raise BadStatistics("no look has been taken yet; there is no p-value")
+    if len(state.looks) == 1 and state.looks[0].final:
+        z = state.looks[0].z return max(_LEAST_P, float(2.0 * ndtr(-abs(z)) if sides == 2 else ndtr(-z)))
+
+    def excess(log_alpha: float) -> float:
+        bounds = bounds_at(design, state.looks, math.exp(log_alpha), sides)
+        return max(
+            (abs(k.z) if sides == 2 else k.z) - min(b, 40.0) for k, b in zip(state.looks, bounds, strict=True)
+        )
+
+    low, high = math.log(_LEAST_P), math.log(1.0 - 1e-9) if excess(low) >= 0.0:
+        return _LEAST_P
+    if excess(high) <= 0.0:
+        return 1.0
+    return math.exp(root_of(excess, low, high, what="a repeated p-value", tolerance=1e-9))
+
+
+def stagewise_tail(looks: tuple[Look, ...], drift: float) -> float:
+    """Return P(a result at least as high, by stage-wise ordering) when E Z at the latest look is `drift`."""
+    return _StageWise(looks).at_least(drift)
+
+
+def futility_z(design: Design, state: State, *, standard_error: float) -> float:
+    """Return the z at or below which the latest look is futile were the effect `design.delta`; `-inf` if
+    none.
+    """
+    if not state.looks:
+        return -math.inf
+    looks = independent_looks(state.looks)
+    here = looks[-1]
+    effect = design.delta / (standard_error * math.sqrt(here.information))
+    return futility_bounds(
+        [k.information for k in looks],
+        [k.upper_z for k in looks],
+        effect=effect,
+        beta=1.0 - design.power,
+        spending=design.futility_spending,
+        spending_times=[k.fraction for k in looks],
+    )[-1]
+
+
+def conditional_power(design: Design, state: State, *, drift_at_maximum: float) -> float:
+    """Return P(the final look, at maximum information, crosses upwards) given the latest z.
+
+    `drift_at_maximum` is E Z at maximum information under the effect of interest, for instance the effect
+    over the standard error expected there.
+    """
+    if not state.looks:
+        raise BadStatistics("no look has been taken yet; power is then unconditional (prx.stats.power_of)")
+    here = state.looks[-1]
+    end = design.max_information
+    if here.information >= end:
+        return 1.0 if here.crossed == "up" else 0.0
+    targets = [
+        spent(design.spending, k.fraction, alpha=design.alpha, sides=design.sides) for k in state.looks
+    ]
+    bound = solve_upper(
+        [*(k.information for k in state.looks), end],
+        [*targets, design.alpha],
+        sides=design.sides,
+        frozen=[k.upper_z for k in state.looks],
+    )[-1]
+    gap = end - here.information
+    ahead = drift_at_maximum * gap / math.sqrt(end)
+    away = bound * math.sqrt(end) - here.z * math.sqrt(here.information) - ahead
+    return float(ndtr(-away / math.sqrt(gap)))
+
+
+def _half_width(bound: float, standard_error: float, df: float) -> float | NotEnoughData:
+    if bound == math.inf:
+        return NotEnoughData("this look could not stop (its bound lies beyond 8); the interval is unbounded")
+    if math.isinf(df):
+        return bound * standard_error
+    quantile = -float(stdtrit(df, ndtr(-bound)))
+    if not math.isfinite(quantile):
+        return NotEnoughData(f"too few degrees of freedom ({df:g}) for an interval at this look")
+    return quantile * standard_error
+
+
+class _StageWise:
+    """P(at least as high) by stage-wise ordering, as a function of the drift E Z at the latest look."""
+
+    __slots__ = ("_information", "_lower", "_root", "_upper", "_z")
+
+    def __init__(self, looks: tuple[Look, ...]) -> None:
+        here = looks[-1]
+        usable = independent_looks(looks)
+        past = [k for k in (looks[:-1] if len(usable) == len(looks) else ()) if k.crossed == "none"]
+        self._information = [*(k.information for k in past), here.information]
+        self._upper = [*(k.upper_z for k in past), here.z]
+        self._lower = [*(-k.upper_z for k in past), -math.inf]
+        self._root = math.sqrt(here.information)
+        self._z = here.z
+
+    def at_least(self, drift: float) -> float:
+        exits = crossing(self._information, self._upper, self._lower, drift=drift / self._root)
+        return math.fsum(exits.upper)
+
+    def drift_at(self, probability: float) -> float:
+        """The drift at which `probability` of the results are at least as high as this one."""
+        reach = 9.0
+        return root_of(
+            lambda drift: self.at_least(drift) - probability,
+            self._z - reach,
+            self._z + reach,
+            what="an estimate by stage-wise ordering",
+            tolerance=1e-9,
+        )
