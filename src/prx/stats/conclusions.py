@@ -14,9 +14,7 @@ OpenReason = Literal["running", "extended", "max_information", "max_duration", "
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """The comparison is void (sample ratio, exposure, contamination, baseline, lost sessions); nobody
-    wins.
-    """
+    """The comparison is void (sample ratio, contamination, baseline, lost sessions); nobody wins."""
 
     why: str
     winner: None = None
@@ -132,8 +130,7 @@ class Evidence:
 
 
 def conclude(evidence: Evidence, rules: Rules) -> Conclusion:
-    """Return the first conclusion that matches: invalid, harmful, promote, equivalent, keep control,
-    inconclusive.
+    """Return the first conclusion that matches, in the order of the types above.
 
     Promotion needs every check passed: an answer that is missing, broken or not yet known never promotes.
     An `Inconclusive` that does not end is `extended` once `default_duration_hours` have passed.

@@ -65,9 +65,7 @@ class Crossing:
 
     @property
     def expected_information(self) -> float:
-        """Mean information at the stop, in the unit of `information`; without an exit it is the last
-        look's.
-        """
+        """Mean information at the stop, or at the last look without one, in the unit of `information`."""
         stops = math.fsum(
             i * (u + d) for i, u, d in zip(self.information, self.upper, self.lower, strict=True)
         )
@@ -101,9 +99,8 @@ def boundaries(
     times = _spending_times(information, spending_times, final)
     if any(t >= 1.0 for t in times[:-1]):
         raise BadStatistics(
-            f"a look before the last of {len(times)} already reached the planned information, where all "
-            f"alpha is "
-            "spent; no look may follow it"
+            f"a look before the last of {len(times)} already reached the planned information, where "
+            "all alpha is spent; no look may follow it"
         )
     targets = tuple(spent(spending, t, alpha=alpha, sides=sides) for t in times)
     return Boundaries(information, solve_upper(information, targets, sides=sides), targets, sides)
@@ -144,9 +141,7 @@ def solve_upper(
 def solve_lower(
     information: Sequence[float], upper_z: Sequence[float], spent_by_look: Sequence[float], *, drift: float
 ) -> tuple[float, ...]:
-    """Return lower z bounds, at most the upper ones, that paths with `drift` leave at the rate
-    `spent_by_look`.
-    """
+    """Return lower z bounds, at most the upper ones, that paths with `drift` leave as told."""
     path = _Path(drift=drift)
     lower: list[float] = []
     used = 0.0
@@ -214,9 +209,7 @@ def checked_information(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def check_level(alpha: float, sides: int) -> None:
-    """Raise BadStatistics unless `sides` is 1 or 2 and `alpha` is an error rate that can be split over
-    them.
-    """
+    """Raise BadStatistics unless `sides` is 1 or 2 and `alpha` lies in (0, 1)."""
     if sides not in (1, 2):
         raise BadStatistics(f"sides must be 1 or 2, got {sides!r}")
     if not 0.0 < alpha < 1.0:

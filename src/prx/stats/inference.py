@@ -1,6 +1,4 @@
-"""What the looks so far say about the effect: p-values, intervals and an estimate aware of the looking."""
-looking.
-"""
+"""What the looks so far say: p-values, intervals and an estimate that allow for having looked."""
 
 import math from dataclasses import dataclass
 
@@ -55,8 +53,8 @@ def infer(
     abs(here.z) > 1e-6 else standard_error if estimate * here.z < 0.0 or scale < standard_error * (1.0 -
     1e-6):
         raise BadStatistics(
-            f"estimate {estimate:g} and standard error {standard_error:g} do not belong to z = {here.z:g} "
-            f"of the " "latest look; pass the numbers that the look was taken with"
+            f"estimate {estimate:g} and standard error {standard_error:g} do not belong to z = {here.z:g}; "
+            "pass the numbers that the latest look was taken with"
         )
     quantile = _StageWise(state.looks) tail = quantile.at_least(0.0) return Inference(
         estimate=estimate, standard_error=standard_error, p_value=repeated_p(design, state,
@@ -97,9 +95,7 @@ def stagewise_tail(looks: tuple[Look, ...], drift: float) -> float:
 
 
 def futility_z(design: Design, state: State, *, standard_error: float) -> float:
-    """Return the z at or below which the latest look is futile were the effect `design.delta`; `-inf` if
-    none.
-    """
+    """Return the z at or below which the latest look is futile (see `futility_bounds`), else `-inf`."""
     if not state.looks:
         return -math.inf
     looks = independent_looks(state.looks)

@@ -191,8 +191,7 @@ def chances(
 
 
 def sample_per_arm(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Return units per arm at which one two-sided t test sees `delta` with `power` (noncentral t, both
-    arms alike).
+    """Return units per arm at which one two-sided t test sees `delta` with `power` (noncentral t).
 
     Counts the upper tail only. Multiply by the design's inflation for looks and by the design effect for
     clusters.
@@ -208,9 +207,7 @@ def sample_per_arm(delta: float, sd: float, *, alpha: float = 0.05, power: float
 def smallest_effect(
     per_arm: float, sd: float, *, alpha: float = 0.05, power: float = 0.8
 ) -> float | NotEnoughData:
-    """Return the effect that one two-sided t test with `per_arm` effective units per arm sees with
-    `power`.
-    """
+    """Return the effect that a two-sided t test of `per_arm` effective units per arm sees with `power`."""
     _check_sd(sd)
     check_power(power)
     if not per_arm >= 2.0:

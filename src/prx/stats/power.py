@@ -89,9 +89,7 @@ def futility_bounds(
 def drift_with_futility(
     fractions: Sequence[float], upper_z: Sequence[float], *, beta: float, spending: str
 ) -> float:
-    """Return E Z at fraction 1 for which the futility bounds meet the last upper bound: power is 1 -
-    `beta`.
-    """
+    """Return E Z at fraction 1 at which, stopping for futility, power is 1 - `beta`."""
 
     def gap(drift: float) -> float:
         lower = futility_bounds(fractions, upper_z, effect=drift, beta=beta, spending=spending)

@@ -116,10 +116,9 @@ def design_by_power(
     act_on_futility: bool = False,
     futility_spending: str = "hsd:-4",
 ) -> Design:
-    """Return the design that sees `delta` with `power` in at most I_max = Phi ((z_{1-a/2} + z_power) /
-    delta)^2.
+    """Return the design that sees `delta` with `power` in at most I_max.
 
-    Phi is the inflation for `planned_looks` equal looks; I_max does not depend on how scores spread.
+    I_max = Phi ((z_{1 - alpha / sides} + z_power) / delta)^2. Phi is the inflation for `planned_looks` equal looks; I_max does not depend on how scores spread.
     """
     if planned_looks < 1:
         raise BadStatistics(f"planned_looks must be at least 1, got {planned_looks}")
@@ -174,8 +173,7 @@ def start(design: Design) -> State:
 def look(
     design: Design, state: State, information: float, z: float, *, hours: float, final: bool = False
 ) -> State:
-    """Return the state after one tick; the tick is a look if it gained enough information or is the
-    final one.
+    """Return the state after one tick, which is a look if it gained enough information or is final.
 
     Args:
         information: 1 / SE^2 now, or sessions per arm, in `design.unit`; it may be lower than before.
@@ -202,9 +200,7 @@ def look(
 
 
 def bounds_at(design: Design, looks: tuple[Look, ...], alpha: float, sides: int) -> tuple[float, ...]:
-    """Return the upper z bound of every look had the same looks been planned at level `alpha`, not cut
-    off at 8.
-    """
+    """Return the upper z bounds of these looks had the level been `alpha`, not cut off at 8."""
     usable, targets = _usable(design, looks, alpha, sides)
     solved = solve_upper([k.information for k in usable], targets, sides=sides, limited=False)
     if len(usable) == len(looks):
