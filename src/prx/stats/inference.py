@@ -1,25 +1,28 @@
 """What the looks so far say: p-values, intervals and an estimate that allow for having looked."""
 
-import math from dataclasses import dataclass
+import math
+from dataclasses import dataclass
 
 from scipy.special import ndtr, stdtrit
 
-from prx.domain.answers import Interval, NotEnoughData from prx.domain.errors import BadStatistics from
-prx.stats.groupsequential import crossing, solve_upper from prx.stats.power import futility_bounds, root_of
-from prx.stats.spending import spent from prx.stats.stopping import Design, Look, State, bounds_at,
-independent_looks
+from prx.domain.answers import Interval, NotEnoughData
+from prx.domain.errors import BadStatistics
+from prx.stats.groupsequential import crossing, solve_upper
+from prx.stats.power import futility_bounds, root_of
+from prx.stats.spending import spent
+from prx.stats.stopping import Design, Look, State, bounds_at, independent_looks
 
 _LEAST_P = 1e-12  # smaller repeated p-values are reported as this
 
 
-@dataclass(frozen=True, slots=True) class Inference:
+@dataclass(frozen=True, slots=True)
+class Inference:
     """The reading at the latest look; effects and intervals are in the unit of the estimate.
 
-    `p_value`: repeated p, the smallest alpha whose bound was crossed at any look so far (two-sided; at least
-    1e-12). `p_upper`: the same for an upward effect alone. `p_naive`: as if this were the only look.
-    `interval`:
-    repeated confidence interval at 1 - alpha, valid at every look. `median_unbiased`, `stagewise_interval`,
-    `p_stagewise`: by stage-wise ordering, as if the experiment stopped here.
+    `p_value`: repeated p, the smallest alpha whose bound was crossed at any look so far (two-sided; at
+    least 1e-12). `p_upper`: the same for an upward effect alone. `p_naive`: as if this were the only look.
+    `interval`: repeated confidence interval at 1 - alpha, valid at every look. `median_unbiased`,
+    `stagewise_interval`, `p_stagewise`: by stage-wise ordering, as if the experiment stopped here.
     """
 
     estimate: float
@@ -38,31 +41,37 @@ def infer(
 ) -> Inference | NotEnoughData:
     """Return the reading at the latest look of `state`, whose estimate, standard error and df are given.
 
-    Sources: repeated intervals, Jennison and Turnbull (1989); stage-wise ordering, Tsiatis, Rosner and Mehta
-    (1984), where only looks that crossed no bound count as passed: one that crossed without ending the
-    experiment
-    was no stop. Raises: BadStatistics if the numbers are not those of the latest look.
+    Sources: repeated intervals, Jennison and Turnbull (1989); stage-wise ordering, Tsiatis, Rosner and
+    Mehta (1984), where only looks that crossed no bound count as passed: one that crossed without ending
+    the experiment was no stop. Raises: BadStatistics if the numbers are not those of the latest look.
     """
     if not state.looks:
         return NotEnoughData("no look has been taken yet")
-    here = state.looks[-1] if not (standard_error > 0.0 and math.isfinite(estimate) and
-    math.isfinite(standard_error)):
+    here = state.looks[-1]
+    if not (standard_error > 0.0 and math.isfinite(estimate) and math.isfinite(standard_error)):
         raise BadStatistics(f"estimate {estimate!r} with standard error {standard_error!r} is no measurement")
-    half = _half_width(here.upper_z, standard_error, df) # Scale by the z that was tested, so that estimate,
-    interval and p-value tell one story with few # degrees of freedom. scale = estimate / here.z if
-    abs(here.z) > 1e-6 else standard_error if estimate * here.z < 0.0 or scale < standard_error * (1.0 -
-    1e-6):
+    half = _half_width(here.upper_z, standard_error, df)
+    # Scaled by the z that was tested: estimate, interval and p then agree with few degrees of freedom too.
+    scale = estimate / here.z if abs(here.z) > 1e-6 else standard_error
+    if scale < standard_error * (1.0 - 1e-6):
         raise BadStatistics(
             f"estimate {estimate:g} and standard error {standard_error:g} do not belong to z = {here.z:g}; "
             "pass the numbers that the latest look was taken with"
         )
-    quantile = _StageWise(state.looks) tail = quantile.at_least(0.0) return Inference(
-        estimate=estimate, standard_error=standard_error, p_value=repeated_p(design, state,
-        sides=design.sides), p_upper=repeated_p(design, state, sides=1), p_naive=float(2.0 *
-        ndtr(-abs(here.z))), interval=half if isinstance(half, NotEnoughData) else Interval(estimate - half,
-        estimate + half), median_unbiased=scale * quantile.drift_at(0.5), stagewise_interval=Interval(
-            scale * quantile.drift_at(design.alpha / 2.0), scale * quantile.drift_at(1.0 - design.alpha / 2.0)
-        ), p_stagewise=min(1.0, 2.0 * min(tail, 1.0 - tail)),
+    ordering = _StageWise(state.looks)
+    tail = ordering.at_least(0.0)
+    return Inference(
+        estimate=estimate,
+        standard_error=standard_error,
+        p_value=repeated_p(design, state, sides=design.sides),
+        p_upper=repeated_p(design, state, sides=1),
+        p_naive=float(2.0 * ndtr(-abs(here.z))),
+        interval=half if isinstance(half, NotEnoughData) else Interval(estimate - half, estimate + half),
+        median_unbiased=scale * ordering.drift_at(0.5),
+        stagewise_interval=Interval(
+            scale * ordering.drift_at(design.alpha / 2.0), scale * ordering.drift_at(1.0 - design.alpha / 2.0)
+        ),
+        p_stagewise=min(1.0, 2.0 * min(tail, 1.0 - tail)),
     )
 
 
@@ -73,16 +82,14 @@ def repeated_p(design: Design, state: State, *, sides: int = 2) -> float:
     """
     if not state.looks:
         raise BadStatistics("no look has been taken yet; there is no p-value")
-    if len(state.looks) == 1 and state.looks[0].final:
-        z = state.looks[0].z return max(_LEAST_P, float(2.0 * ndtr(-abs(z)) if sides == 2 else ndtr(-z)))
 
     def excess(log_alpha: float) -> float:
         bounds = bounds_at(design, state.looks, math.exp(log_alpha), sides)
-        return max(
-            (abs(k.z) if sides == 2 else k.z) - min(b, 40.0) for k, b in zip(state.looks, bounds, strict=True)
-        )
+        reached = (abs(k.z) if sides == 2 else k.z for k in state.looks)
+        return max(z - min(bound, 40.0) for z, bound in zip(reached, bounds, strict=True))
 
-    low, high = math.log(_LEAST_P), math.log(1.0 - 1e-9) if excess(low) >= 0.0:
+    low, high = math.log(_LEAST_P), math.log1p(-1e-9)
+    if excess(low) >= 0.0:
         return _LEAST_P
     if excess(high) <= 0.0:
         return 1.0
@@ -99,8 +106,7 @@ def futility_z(design: Design, state: State, *, standard_error: float) -> float:
     if not state.looks:
         return -math.inf
     looks = independent_looks(state.looks)
-    here = looks[-1]
-    effect = design.delta / (standard_error * math.sqrt(here.information))
+    effect = design.delta / (standard_error * math.sqrt(looks[-1].information))
     return futility_bounds(
         [k.information for k in looks],
         [k.upper_z for k in looks],
@@ -121,7 +127,7 @@ def conditional_power(design: Design, state: State, *, drift_at_maximum: float) 
         raise BadStatistics("no look has been taken yet; power is then unconditional (prx.stats.power_of)")
     here = state.looks[-1]
     end = design.max_information
-    if here.information >= end:
+    if here.final or here.information >= end:
         return 1.0 if here.crossed == "up" else 0.0
     targets = [
         spent(design.spending, k.fraction, alpha=design.alpha, sides=design.sides) for k in state.looks
@@ -143,7 +149,7 @@ def _half_width(bound: float, standard_error: float, df: float) -> float | NotEn
         return NotEnoughData("this look could not stop (its bound lies beyond 8); the interval is unbounded")
     if math.isinf(df):
         return bound * standard_error
-    quantile = -float(stdtrit(df, ndtr(-bound)))
+    quantile = -float(stdtrit(df, ndtr(-bound))) if df > 0.0 else math.nan
     if not math.isfinite(quantile):
         return NotEnoughData(f"too few degrees of freedom ({df:g}) for an interval at this look")
     return quantile * standard_error
@@ -156,8 +162,8 @@ class _StageWise:
 
     def __init__(self, looks: tuple[Look, ...]) -> None:
         here = looks[-1]
-        usable = independent_looks(looks)
-        past = [k for k in (looks[:-1] if len(usable) == len(looks) else ()) if k.crossed == "none"]
+        told_apart = len(independent_looks(looks)) == len(looks)
+        past = [k for k in looks[:-1] if told_apart and k.crossed == "none"]
         self._information = [*(k.information for k in past), here.information]
         self._upper = [*(k.upper_z for k in past), here.z]
         self._lower = [*(-k.upper_z for k in past), -math.inf]
