@@ -98,7 +98,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person said about an agent's engine as a whole."""
+    """The engine of one agent as a whole: what a person said of it, and its frozen token targets."""
 
     agent: str
     paused: bool = False
@@ -107,3 +107,4 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     actor: str = ""
     since: datetime | None = None
     failed_cycles: int = 0
+    token_targets: tuple[float, float] | None = None

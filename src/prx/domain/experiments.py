@@ -41,7 +41,12 @@ class FitnessScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is fixed before the first session is assigned."""
+    """Everything that is fixed before the first session is assigned.
+
+    `delta` is the smallest effect of interest in absolute fitness points, whatever `effect_scale` says;
+    `max_information` is in 1 / points^2, or in sessions per arm where the sample was given as a number;
+    `weights` are those of the dimensions in the composite, `reported` the dimensions left out of it.
+    """
 
     traffic_split: float
     ramp: float
@@ -61,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     planned_looks: int
     act_on_futility: bool
     weights: dict[str, float]
-    rho: dict[str, float]
+    rho: float
     max_regression: float
     ramp_salt: str
     variant_salt: str
@@ -70,7 +75,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     fdr_alpha: float | None = None
     forecast: dict[str, Any] = {}
     aa: bool = False
-    frozen: bool = True
+    delta: float = 0.02
+    max_information: float = 0.0
+    inflation: float = 1.0
+    information_unit: str = "inverse_variance"
+    reported: tuple[str, ...] = ()
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -33,7 +33,12 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One pattern; `fingerprint` is stable, so the same pattern seen again updates this record."""
+    """One pattern; `fingerprint` is stable, so the same pattern seen again updates this record.
+
+    `alternative`: a model that did better; `line`: the prompt's line about `intent`, None when no line
+    mentions it; `terms`: words that several users' failing requests share and that line lacks (recorded
+    text: data); `numbers`: what else the detector measured, names with their unit.
+    """
 
     finding_id: str
     agent: str
@@ -52,3 +57,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: tuple[str, ...] = ()
     times_seen: int = 1
     resolved_at: datetime | None = None
+    tool: str | None = None
+    alternative: str | None = None
+    line: str | None = None
+    terms: tuple[str, ...] = ()
+    numbers: dict[str, float] = {}

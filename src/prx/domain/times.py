@@ -38,6 +38,25 @@ def show_time(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(at: datetime) -> int:
+    """Whole microseconds since 1970 in UTC; exact, so `from_micros` gives the same time back.
+
+    Raises: InvalidInput for a time without zone.
+    """
+    if at.tzinfo is None:
+        raise InvalidInput(f"{at.isoformat()} has no zone; pass an aware time such as datetime.now(UTC)")
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """Aware UTC time of a count of microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
 def utc_now() -> datetime:
     """The machine's clock; only the edges call this, everything else is given `now`."""
     return datetime.now(UTC)

@@ -1,0 +1,146 @@
+"""From records to what the engine reasons about: known prompts and scored sessions."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import msgspec
+
+from prx.domain.codec import content_hash
+from prx.domain.events import Control
+from prx.domain.experiments import Experiment, ExperimentStatus
+from prx.domain.layers import Layer
+from prx.domain.records import PromptSeen
+from prx.domain.scores import SessionScore
+from prx.domain.serving import Baseline, baseline_id
+from prx.domain.versions import PromptSet, VersionSource
+from prx.engine.context import Context, control_of
+from prx.engine.report import Report
+from prx.domain.answers import NotEnoughData
+from prx.fitness.curves import AUTO_TARGET_SESSIONS, auto_token_targets
+from prx.fitness.rules import FitnessRules
+from prx.fitness.session import score_session
+from prx.ledger.port import Transaction
+from prx.release.applied import current
+from prx.release.promote import initial_version, new_version
+from prx.release.stop import cancel_experiment
+
+_BATCH = 1000
+
+
+def register_prompts(context: Context, now: datetime, report: Report) -> None:
+    """Make a version of every default text that an app offered for the first time."""
+    after = context.records.cursor("prompts")
+    while True:
+        cursor, seen = context.records.prompts_seen(after=after, limit=_BATCH)
+        if not seen:
+            return
+        for prompt in seen:
+            with context.ledger.transaction(now=now, actor="engine") as tx:
+                done = _register(tx, prompt)
+            if done:
+                report.add("prompt", f"{prompt.agent}/{prompt.name}", "done", done)
+        context.records.set_cursor("prompts", cursor)
+        after = cursor
+
+
+def _register(tx: Transaction, seen: PromptSeen) -> str:
+    text_hash = content_hash(seen.text)
+    key = baseline_id(seen.agent, seen.name)
+    known = tx.maybe(Baseline, key) or Baseline(baseline_id=key, agent=seen.agent, name=seen.name)
+    if text_hash in known.text_hashes:
+        return ""
+    tx.put(msgspec.structs.replace(known, text_hashes=(*known.text_hashes, text_hash)))
+    if tx.pointer(seen.agent) is None:
+        prompts = PromptSet(texts={seen.name: seen.text})
+        note = f"prompt {seen.name!r} as the app has it"
+        version = initial_version(tx, seen.agent, prompts=prompts, source=VersionSource.INITIAL, note=note)
+        return f"{version.label} holds it"
+    part = tx.part(current(tx, seen.agent).manifest.prompt)
+    assert isinstance(part, PromptSet)
+    if part.texts.get(seen.name) == seen.text:
+        return ""
+    for experiment in tx.find(
+        Experiment, agent=seen.agent, layer=Layer.PROMPT, state=ExperimentStatus.RUNNING
+    ):
+        why = f"the app changed its own text of prompt {seen.name!r}"
+        cancel_experiment(tx, experiment, reason="baseline_changed", why=why)
+    changed = "changed" if seen.name in part.texts else "new"
+    version = new_version(
+        tx,
+        seen.agent,
+        Layer.PROMPT,
+        PromptSet(texts={**part.texts, seen.name: seen.text}),
+        source=VersionSource.OPERATOR,
+        note=f"prompt {seen.name!r} {changed} by the app",
+    )
+    return f"{version.label} holds the {changed} text"
+
+
+def score_sessions(context: Context, now: datetime) -> int:
+    """Bring the derived scores up to date; returns how many sessions were scored."""
+    scored = 0
+    after = context.records.cursor("scores")
+    while True:
+        cursor, sessions = context.records.changed_sessions(after=after, limit=_BATCH)
+        if not sessions:
+            break
+        scored += _score(context, sessions, now)
+        context.records.set_cursor("scores", cursor)
+        after = cursor
+    while sessions := context.records.unclosed_sessions(closing_before=now, limit=_BATCH):
+        scored += _score(context, sessions, now)
+    return scored
+
+
+def freeze_token_targets(context: Context, agent: str, now: datetime, report: Report) -> None:
+    """Fix the ends of the token curve once the agent's first sessions are in (SPEC section 5)."""
+    if context.fitness.target_tokens is not None or context.fitness.ceiling_tokens is not None:
+        return
+    with context.ledger.view() as view:
+        if control_of(view, agent).token_targets is not None:
+            return
+    first: list[int] = []
+    for score in context.records.scores(agent=agent, closed_only=True):
+        if score.tokens:
+            first.append(score.tokens)
+        if len(first) == AUTO_TARGET_SESSIONS:
+            break
+    found = auto_token_targets(first)
+    if isinstance(found, NotEnoughData):
+        return
+    with context.ledger.transaction(now=now, actor="engine") as tx:
+        targets = (found.target, found.ceiling)
+        tx.put(msgspec.structs.replace(control_of(tx, agent), token_targets=targets))
+        tx.audit("fitness.token_targets", agent, {"p5": str(found.target), "p99": str(found.ceiling)})
+    every = tuple(score.session_id for score in context.records.scores(agent=agent))
+    _score(context, every, now)
+    report.add("token_targets", agent, "done", f"full marks at {found.target:.0f} tokens, none at {found.ceiling:.0f}")
+
+
+def rules_for(context: Context, agent: str) -> FitnessRules:
+    """Fitness rules with the agent's frozen token targets filled in."""
+    with context.ledger.view() as view:
+        control: Control = control_of(view, agent)
+    return with_targets(context.fitness, control.token_targets)
+
+
+def with_targets(rules: FitnessRules, targets: tuple[float, float] | None) -> FitnessRules:
+    """The rules with these ends of the token curve, unless the operator fixed them."""
+    if targets is None or rules.target_tokens is not None or rules.ceiling_tokens is not None:
+        return rules
+    return replace(rules, target_tokens=targets[0], ceiling_tokens=targets[1])
+
+
+def _score(context: Context, sessions: tuple[str, ...], now: datetime) -> int:
+    rules: dict[str, FitnessRules] = {}
+    scores: list[SessionScore] = []
+    for session_id in sessions:
+        trace = context.records.trace(session_id)
+        if trace is None:
+            continue
+        agent = trace.start.agent
+        if agent not in rules:
+            rules[agent] = rules_for(context, agent)
+        scores.append(score_session(trace, rules=rules[agent], now=now))
+    context.records.put_scores(scores)
+    return len(scores)

@@ -1,0 +1,123 @@
+"""What the time before a change says: coverage, correlation, spread, traffic, failure rates."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import fmean, pvariance
+
+from prx.domain.answers import NotEnoughData
+from prx.domain.scores import DIMENSIONS, SessionScore
+from prx.release.breaker import Rate
+from prx.release.watch import COMPOSITE, Level
+from prx.stats.correlation import intraclass_correlation
+
+PRE_PERIOD = timedelta(days=14)
+FAILURE_BASELINE = timedelta(days=7)
+DEFAULT_RHO = 0.2
+_LEAST_SPAN_HOURS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PrePeriod:
+    """Facts about eligible, closed production sessions before an experiment.
+
+    `sd` and `mean` are of the session composite in fitness points (renormalised over the dimensions that a
+    session has); `rho` the intra-class correlation of it, `rho_measured` False where it is the default.
+    """
+
+    sessions: int
+    units: int
+    sessions_per_hour: float
+    coverage: Mapping[str, float]
+    mean: float
+    sd: float
+    rho: float
+    rho_measured: bool
+
+    @property
+    def sessions_per_unit(self) -> float:
+        """Mean number of sessions of a unit, at least 1."""
+        return max(1.0, self.sessions / self.units) if self.units else 1.0
+
+
+def eligible(score: SessionScore) -> bool:
+    """Whether a session may enter an experiment: it has a unit to randomise."""
+    return score.unit is not None and score.unit_source != "none"
+
+
+def composite_of(score: SessionScore, weights: Mapping[str, float]) -> float | None:
+    """Weighted mean over the dimensions that the session has; None when it has none."""
+    present = {d: w for d, w in weights.items() if w > 0 and d in score.dimensions}
+    total = sum(present.values())
+    return sum(w * score.dimensions[d] for d, w in present.items()) / total if total else None
+
+
+def measure(
+    scores: Iterable[SessionScore], weights: Mapping[str, float], *, since: datetime, until: datetime
+) -> PrePeriod | NotEnoughData:
+    """Facts of the sessions in `scores`; they are read once, in any order."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    seen: dict[str, int] = dict.fromkeys(DIMENSIONS, 0)
+    values: list[float] = []
+    sessions = 0
+    first = until
+    for score in scores:
+        if not eligible(score):
+            continue
+        sessions += 1
+        first = min(first, score.started_at)
+        for dimension in score.dimensions:
+            seen[dimension] = seen.get(dimension, 0) + 1
+        value = composite_of(score, weights)
+        if value is not None and score.unit is not None:
+            values.append(value)
+            entry = sums[score.unit]
+            entry[0] += 1
+            entry[1] += value
+            entry[2] += value * value
+    if len(values) < 2:
+        return NotEnoughData(f"{len(values)} scored sessions with a unit since {since:%Y-%m-%d}")
+    rows = list(sums.values())
+    found = intraclass_correlation([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
+    hours = max(_LEAST_SPAN_HOURS, (until - first).total_seconds() / 3600)
+    return PrePeriod(
+        sessions=sessions,
+        units=len(sums),
+        sessions_per_hour=sessions / hours,
+        coverage={d: n / sessions for d, n in seen.items()},
+        mean=fmean(values),
+        sd=pvariance(values) ** 0.5,
+        rho=DEFAULT_RHO if isinstance(found, NotEnoughData) else found,
+        rho_measured=not isinstance(found, NotEnoughData),
+    )
+
+
+def failure_rate(scores: Iterable[SessionScore]) -> Rate:
+    """Sessions with an agent failure among those where it is known."""
+    known = [score.failed for score in scores if score.failed is not None]
+    return Rate(sum(known), len(known))
+
+
+def levels(scores: Iterable[SessionScore], weights: Mapping[str, float]) -> dict[str, Level]:
+    """Level of the composite and of each dimension, with the spread between days."""
+    by_day: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for score in scores:
+        day = f"{score.started_at:%Y-%m-%d}"
+        value = composite_of(score, weights)
+        if value is not None:
+            by_day[COMPOSITE][day].append(value)
+        for dimension, part in score.dimensions.items():
+            by_day[dimension][day].append(part)
+    return {metric: _level(days) for metric, days in by_day.items()}
+
+
+def _level(days: Mapping[str, list[float]]) -> Level:
+    values = [value for day in days.values() for value in day]
+    mean, variance = fmean(values), pvariance(values)
+    means = [fmean(day) for day in days.values()]
+    within = fmean([variance / len(day) for day in days.values()])
+    between = max(0.0, pvariance(means) * len(means) / (len(means) - 1) - within) if len(means) > 1 else 0.0
+    return Level(mean, variance, len(values), between, float(len(days)))
+
+
