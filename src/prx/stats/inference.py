@@ -10,7 +10,7 @@ from prx.domain.errors import BadStatistics
 from prx.stats.groupsequential import crossing, solve_upper
 from prx.stats.power import futility_bounds, root_of
 from prx.stats.spending import spent
-from prx.stats.stopping import Design, Look, State, bounds_at, independent_looks
+from prx.stats.stopping import SIDES, Design, Look, State, bounds_at, independent_looks
 
 _LEAST_P = 1e-12  # smaller repeated p-values are reported as this
 
@@ -63,7 +63,7 @@ def infer(
     return Inference(
         estimate=estimate,
         standard_error=standard_error,
-        p_value=repeated_p(design, state, sides=design.sides),
+        p_value=repeated_p(design, state, sides=SIDES),
         p_upper=repeated_p(design, state, sides=1),
         p_naive=float(2.0 * ndtr(-abs(here.z))),
         interval=half if isinstance(half, NotEnoughData) else Interval(estimate - half, estimate + half),
@@ -129,13 +129,11 @@ def conditional_power(design: Design, state: State, *, drift_at_maximum: float) 
     end = design.max_information
     if here.final or here.information >= end:
         return 1.0 if here.crossed == "up" else 0.0
-    targets = [
-        spent(design.spending, k.fraction, alpha=design.alpha, sides=design.sides) for k in state.looks
-    ]
+    targets = [spent(design.spending, k.fraction, alpha=design.alpha, sides=SIDES) for k in state.looks]
     bound = solve_upper(
         [*(k.information for k in state.looks), end],
         [*targets, design.alpha],
-        sides=design.sides,
+        sides=SIDES,
         frozen=[k.upper_z for k in state.looks],
     )[-1]
     gap = end - here.information

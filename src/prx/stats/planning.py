@@ -10,7 +10,7 @@ from prx.domain.answers import NotEnoughData
 from prx.domain.errors import BadStatistics
 from prx.stats.groupsequential import boundaries, crossing
 from prx.stats.power import check_effect, check_power, root_of
-from prx.stats.stopping import Design
+from prx.stats.stopping import SIDES, Design
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def chances(
     the z whose median-unbiased estimate is delta, and ends for control when the interval lies below delta.
     """
     bounds = boundaries(
-        fractions, alpha=design.alpha, sides=design.sides, spending=design.spending, final=True
+        fractions, alpha=design.alpha, sides=SIDES, spending=design.spending, final=True
     ).upper_z
     information = [f * full_information for f in fractions]
     promote = [

@@ -37,8 +37,7 @@ def spent(spending: Spending, t: float, *, alpha: float, sides: int = 2) -> floa
     if family in ("hsd", "power"):
         return alpha * _share(family, _parameter(spending, text), t)
     raise BadStatistics(
-        f"unknown spending {spending!r}; use hsd:GAMMA (hsd:-4), obf, pocock, power:RHO (power:2) or a "
-        f"function"
+        f"unknown spending {spending!r}; use hsd:GAMMA (hsd:-4), obf, pocock, power:RHO (power:2) or f(t)"
     )
 
 

@@ -15,6 +15,7 @@ from prx.stats.spending import spent
 Unit = Literal["inverse_variance", "sessions_per_arm"]
 Direction = Literal["up", "down", "none"]
 
+SIDES = 2  # running designs are symmetric: harm is as much a finding as gain
 _SAME_INFORMATION = 1e-4  # a smaller relative gain cannot be told from the look before
 
 
@@ -43,7 +44,6 @@ class Design:
     max_information: float
     delta: float = 0.02
     alpha: float = 0.05
-    sides: int = 2
     spending: str = "hsd:-4"
     power: float = 0.8
     planned_looks: int = 30
@@ -54,14 +54,14 @@ class Design:
     act_on_futility: bool = False
 
     def __post_init__(self) -> None:
-        check_level(self.alpha, self.sides)
+        check_level(self.alpha, SIDES)
         check_effect(self.delta)
         check_power(self.power)
         if not (math.isfinite(self.max_information) and self.max_information > 0.0):
             raise BadStatistics(f"max_information must be finite and above 0, got {self.max_information!r}")
         if not 0.0 < self.min_gain < 1.0:
             raise BadStatistics(f"min_gain must lie in (0, 1), got {self.min_gain!r}")
-        spent(self.spending, 1.0, alpha=self.alpha, sides=self.sides)
+        spent(self.spending, 1.0, alpha=self.alpha, sides=SIDES)
         spent(self.futility_spending, 1.0, alpha=1.0 - self.power, sides=1)
 
     @property
@@ -109,7 +109,6 @@ def design_by_power(
     delta: float = 0.02,
     *,
     alpha: float = 0.05,
-    sides: int = 2,
     spending: str = "hsd:-4",
     power: float = 0.8,
     planned_looks: int = 30,
@@ -118,23 +117,22 @@ def design_by_power(
 ) -> Design:
     """Return the design that sees `delta` with `power` in at most I_max.
 
-    I_max = Phi ((z_{1 - alpha / sides} + z_power) / delta)^2. Phi is the inflation for `planned_looks` equal looks; I_max does not depend on how scores spread.
+    I_max = Phi ((z_{1 - alpha / 2} + z_power) / delta)^2, in 1 / fitness points^2, whatever the spread of
+    the scores. Phi is the inflation for `planned_looks` equal looks.
     """
     if planned_looks < 1:
         raise BadStatistics(f"planned_looks must be at least 1, got {planned_looks}")
     phi = inflation(
         [(k + 1) / planned_looks for k in range(planned_looks)],
         alpha=alpha,
-        sides=sides,
         spending=spending,
         power=power,
         futility=futility_spending if act_on_futility else None,
     )
     return Design(
-        max_information=phi * fixed_information(delta, alpha=alpha, sides=sides, power=power),
+        max_information=phi * fixed_information(delta, alpha=alpha, power=power),
         delta=delta,
         alpha=alpha,
-        sides=sides,
         spending=spending,
         power=power,
         planned_looks=planned_looks,
@@ -150,7 +148,6 @@ def design_by_sample(
     *,
     alpha: float = 0.05,
     spending: str = "hsd:-4",
-    sides: int = 2,
 ) -> Design:
     """Return the design whose information fraction is sessions per arm over the planned number of them."""
     if sessions_per_arm < 1:
@@ -159,7 +156,6 @@ def design_by_sample(
         max_information=float(sessions_per_arm),
         delta=delta,
         alpha=alpha,
-        sides=sides,
         spending=spending,
         unit="sessions_per_arm",
     )
@@ -216,11 +212,11 @@ def independent_looks(looks: tuple[Look, ...]) -> tuple[Look, ...]:
 
 
 def _bound(design: Design, looks: tuple[Look, ...]) -> tuple[float, float]:
-    usable, targets = _usable(design, looks, design.alpha, design.sides)
+    usable, targets = _usable(design, looks, design.alpha, SIDES)
     frozen = tuple(k.upper_z for k in looks[:-1])
     if len(usable) < len(looks):
-        return _union_bound(design.alpha, _really_spent(targets, frozen), design.sides), design.alpha
-    solved = solve_upper([k.information for k in looks], targets, sides=design.sides, frozen=frozen)
+        return _union_bound(design.alpha, _really_spent(targets, frozen), SIDES), design.alpha
+    solved = solve_upper([k.information for k in looks], targets, sides=SIDES, frozen=frozen)
     return solved[-1], targets[-1]
 
 
