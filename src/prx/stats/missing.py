@@ -17,8 +17,8 @@ class MissingBound:
     """The composite after the worst that uneven coverage allows, score points.
 
     bounds: w_d B_d per dimension; total: their sum; delta: Delta - total; se, z: of that difference,
-    coverages counted as estimated (a promotion needs delta > 0, and z beyond its level where hiding
-    failures must not win more often than chance).
+    coverages counted as estimated. `delta` > 0 alone lets a treatment that hides its failures win half
+    of the time; `lower` at the bound of the look holds the level.
     """
 
     bounds: Mapping[str, float]
@@ -26,6 +26,10 @@ class MissingBound:
     delta: float
     se: float
     z: float
+
+    def lower(self, bound_z: float) -> float:
+        """Lower limit of `delta` in score points at a look whose upper bound on z is `bound_z`."""
+        return self.delta - bound_z * self.se * (self.delta / self.se / self.z if abs(self.z) > 1e-6 else 1.0)
 
 
 def hidden_bound(difference: DimensionDifference) -> float:
