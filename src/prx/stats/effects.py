@@ -54,7 +54,7 @@ class ArmMean:
 def effect_sizes(
     result: Composite, control_units: Floats, treatment_units: Floats, *, confidence: float = 0.95
 ) -> EffectSizes:
-    """All four sizes of one composite; `*_units` are one value per unit (`estimator.unit_deviations`)."""
+    """All four sizes of one composite; `*_units` are one value per unit (`unitvalues.unit_deviations`)."""
     rank = brunner_munzel(control_units, treatment_units, confidence=confidence)
     return EffectSizes(
         absolute=Effect(result.delta, result.interval(confidence)),

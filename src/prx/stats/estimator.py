@@ -13,8 +13,9 @@ import numpy as np
 
 from prx.domain.answers import Interval, NotEnoughData
 from prx.domain.errors import BadStatistics
+from prx.stats.dimensions import FrozenDimensions, checked_weights, choose_dimensions
 from prx.stats.tails import t_interval, t_to_z, two_sided_p, upper_p
-from prx.stats.unitsums import ArmSums, ArmTable, Floats, UnitSum, on_grid, summed_by
+from prx.stats.unitsums import ArmSums, ArmTable, Floats, UnitSum, as_table, on_grid, summed_by
 
 __all__ = [
     "ArmSize",
@@ -29,7 +30,6 @@ __all__ = [
     "choose_dimensions",
     "composite",
     "on_grid",
-    "unit_deviations",
 ]
 
 _SAME = 1e-12
@@ -104,33 +104,6 @@ class Composite:
         return upper_p((self.delta - margin) / self.se, self.df)
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenDimensions:
-    """Dimensions that enter the composite with weights summing to 1, and those only reported and guarded."""
-
-    weights: Mapping[str, float]
-    reported: tuple[str, ...]
-
-
-def choose_dimensions(
-    coverage: Mapping[str, float], weights: Mapping[str, float], floor: float = 0.25
-) -> FrozenDimensions | NotEnoughData:
-    """The set D: dimensions with a pre-period coverage of at least `floor`, weights renormalised.
-
-    coverage: share of pre-period sessions with a score, 0..1; a dimension not named has none.
-    Raises: BadStatistics where the weights do not sum to 1.
-    """
-    checked = _checked_weights(weights)
-    if any(not 0 <= c <= 1 for c in coverage.values()):
-        raise BadStatistics("a coverage lies outside 0 to 1; it is the share of sessions with a score")
-    chosen = {d: w for d, w in checked.items() if w > 0 and coverage.get(d, 0.0) >= floor}
-    reported = tuple(d for d in checked if d not in chosen)
-    if not chosen:
-        return NotEnoughData(f"no dimension is scored in {floor:.0%} of the sessions before the experiment")
-    weight = math.fsum(chosen.values())
-    return FrozenDimensions({d: w / weight for d, w in chosen.items()}, reported)
-
-
 def composite(
     control: ArmTable | ArmSums,
     treatment: ArmTable | ArmSums,
@@ -149,10 +122,10 @@ def composite(
     Raises: BadStatistics for weights or rho out of range.
     """
     least = floor if floor is not None else Floor()
-    frozen = {d: w for d, w in _checked_weights(weights).items() if w > 0}
+    frozen = {d: w for d, w in checked_weights(weights).items() if w > 0}
     if not 0 <= rho < 1:
         raise BadStatistics(f"the intra-class correlation is {rho}; it lies in 0 to below 1")
-    arms = (_table(control), _table(treatment))
+    arms = (as_table(control), as_table(treatment))
     for name, arm in zip(("control", "treatment"), arms, strict=True):
         sessions = int(arm.sessions.sum())
         if sessions < least.sessions:
@@ -176,27 +149,8 @@ def by_dimension(
     floor: Floor | None = None,
 ) -> dict[str, Composite | NotEnoughData]:
     """The same test for each dimension alone, for secondary tests and guardrails."""
-    arms = (_table(control), _table(treatment))
+    arms = (as_table(control), as_table(treatment))
     return {d: composite(*arms, weights={d: 1.0}, rho=rho, floor=floor) for d in dimensions}
-
-
-def unit_deviations(
-    control: ArmTable | ArmSums, treatment: ArmTable | ArmSums, *, weights: Mapping[str, float]
-) -> tuple[Floats, Floats]:
-    """One number per unit for rank tests, effect sizes and the blinded skew, control then treatment.
-
-    A unit's weighted mean deviation from the pooled (blinded) mean of each dimension that it has scores
-    in, score points. Units without any score are left out; nothing is imputed.
-    """
-    arms = (_table(control), _table(treatment))
-    frozen = {d: w for d, w in _checked_weights(weights).items() if w > 0}
-    centres: dict[str, float] = {}
-    for dimension in frozen:
-        count = sum(int(arm.n[dimension].sum()) for arm in arms if dimension in arm.n)
-        if count:
-            total = sum(float(arm.total[dimension].sum()) for arm in arms if dimension in arm.n)
-            centres[dimension] = total / count
-    return _deviations(arms[0], frozen, centres), _deviations(arms[1], frozen, centres)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,28 +285,3 @@ def _reach(psi: Floats, leverage: Floats) -> float:
     """Largest distance of a unit from its arm's mean, score points."""
     seen = leverage > 0
     return float((np.abs(psi[seen]) / leverage[seen]).max())
-
-
-def _deviations(arm: ArmTable, weights: Mapping[str, float], centres: Mapping[str, float]) -> Floats:
-    summed, weight = np.zeros(arm.units), np.zeros(arm.units)
-    for dimension, centre in centres.items():
-        if dimension not in arm.n:
-            continue
-        n = summed_by(arm.unit, arm.n[dimension], arm.units)
-        total = summed_by(arm.unit, arm.total[dimension], arm.units)
-        seen = n > 0
-        summed[seen] += weights[dimension] * (total[seen] / n[seen] - centre)
-        weight[seen] += weights[dimension]
-    seen = weight > 0
-    return summed[seen] / weight[seen]
-
-
-def _table(arm: ArmTable | ArmSums) -> ArmTable:
-    return arm if isinstance(arm, ArmTable) else ArmTable.from_sums(arm)
-
-
-def _checked_weights(weights: Mapping[str, float]) -> Mapping[str, float]:
-    total = math.fsum(weights.values()) if weights else 0.0
-    if any(not (math.isfinite(w) and w >= 0) for w in weights.values()) or abs(total - 1) > 1e-9:
-        raise BadStatistics(f"the weights sum to {total:g}; give weights of 0 or more that sum to 1")
-    return weights

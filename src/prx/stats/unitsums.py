@@ -207,6 +207,11 @@ class ArmTable:
         return cls(size, code, layer, every, count, summed)
 
 
+def as_table(arm: ArmTable | ArmSums) -> ArmTable:
+    """The columns of an arm given either way."""
+    return arm if isinstance(arm, ArmTable) else ArmTable.from_sums(arm)
+
+
 def summed_by(code: Ints, values: NDArray[Any], size: int) -> Floats:
     """Sum of `values` per code in 0..size-1."""
     return np.asarray(np.bincount(code, weights=values, minlength=size), dtype=np.float64)

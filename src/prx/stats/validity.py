@@ -1,11 +1,11 @@
-"""Whether the comparison itself can be trusted: sample ratio, lost sessions, exposures, contamination."""
+"""Whether the comparison itself can be trusted: sample ratio, exposures, contamination."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc, gammaln, logsumexp, xlogy
+from scipy.special import chdtrc, gammaln, xlogy
 
 from prx.domain.answers import Answer, Failed, NotEnoughData, Passed
 from prx.domain.errors import BadStatistics
@@ -32,20 +32,6 @@ class SequentialTest:
     log_evidence: float
     p_value: float
     crossed_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LossBlock:
-    """Sessions of one look alone (not cumulated) and how many of them the engine lost, per arm."""
-
-    control: int
-    treatment: int
-    control_lost: int
-    treatment_lost: int
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.control_lost <= self.control and 0 <= self.treatment_lost <= self.treatment):
-            raise BadStatistics(f"more sessions lost than there were: {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +83,7 @@ def sequential_srm(
             raise BadStatistics(f"units per arm went back from {before} to {seen}; looks must be cumulative")
         before = seen
         evidence.append(log_dirichlet_multinomial(seen, concentration * share) - log_multinomial(seen, share))
-    return _sequential(evidence, alpha)
+    return sequential_test(evidence, alpha)
 
 
 def log_dirichlet_multinomial(counts: Sequence[float] | Floats, prior: Sequence[float] | Floats) -> float:
@@ -122,39 +108,6 @@ def ratio_answer(
     said = f"units per arm {tuple(looks[-1])}, sequential p {found.p_value:.2g}"
     if found.crossed_at is not None:
         return Failed(f"{said}: assignment and records do not give the planned split", "sample_ratio")
-    return Passed(said)
-
-
-def loss_imbalance(blocks: Sequence[LossBlock], *, alpha: float = ALPHA) -> SequentialTest | NotEnoughData:
-    """Sequential test that sessions lost by the engine, or judgements not run, do not differ by arm.
-
-    Conditional on a look's sessions and losses, losses per arm are hypergeometric when both arms lose
-    alike, whatever the rate and its drift. The evidence is a mixture over odds ratios of Fisher's
-    noncentral hypergeometric likelihood, a product over looks, so p is valid at every look. Counts must
-    be independent: count units where one user's sessions fail together. Raises: BadStatistics.
-    Source: conditional e-values after Turner, Ly and Grunwald 2024 (J. Am. Stat. Assoc.), 2 x 2 tables.
-    """
-    if not any(b.control + b.treatment for b in blocks):
-        return NotEnoughData("no session is due yet")
-    half = np.geomspace(0.05, 4.0, 12)
-    odds = np.concatenate((-half, half))
-    running = np.zeros(len(odds))
-    evidence: list[float] = []
-    for block in blocks:
-        running = running + _odds_evidence(block, odds)
-        evidence.append(float(logsumexp(running) - math.log(len(odds))))
-    return _sequential(evidence, alpha)
-
-
-def loss_answer(blocks: Sequence[LossBlock], *, alpha: float = ALPHA) -> Answer:
-    """Failed (`lost_sessions`) once losses have differed by arm beyond `alpha` at any look."""
-    found = loss_imbalance(blocks, alpha=alpha)
-    if isinstance(found, NotEnoughData):
-        return found
-    lost = sum(b.control_lost for b in blocks), sum(b.treatment_lost for b in blocks)
-    said = f"{lost[0]} control and {lost[1]} treatment sessions lost, sequential p {found.p_value:.2g}"
-    if found.crossed_at is not None:
-        return Failed(f"{said}: the arms do not lose alike", "lost_sessions")
     return Passed(said)
 
 
@@ -210,23 +163,6 @@ def exposure_answer(
     return Passed("assignment, exposure and outcome records agree")
 
 
-def blinded_skewness(control: Floats, treatment: Floats) -> float | NotEnoughData:
-    """Skewness of all units pooled, arms not told apart, for the rule n < 25 skew^2 of `test = "auto"`.
-
-    Source: third standardised moment (Fisher-Pearson); rule: Cochran 1977, Sampling Techniques, 2.15.
-    """
-    pool = np.concatenate((np.asarray(control, dtype=np.float64), np.asarray(treatment, dtype=np.float64)))
-    if not np.isfinite(pool).all():
-        raise BadStatistics("unit values hold NaN or infinity; leave units without a score out")
-    if len(pool) < 3:
-        return NotEnoughData(f"{len(pool)} of 3 units")
-    centred = pool - pool.mean()
-    spread = float((centred**2).mean())
-    if spread <= 1e-24:
-        return NotEnoughData("all units score the same; a constant has no skewness")
-    return float((centred**3).mean()) / spread**1.5
-
-
 def _checked(counts: Sequence[int], expected: Sequence[float]) -> tuple[Floats, Floats]:
     seen, share = np.asarray(counts, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     if seen.ndim != 1 or seen.shape != share.shape or len(seen) < 2:
@@ -240,27 +176,11 @@ def _checked(counts: Sequence[int], expected: Sequence[float]) -> tuple[Floats, 
     return seen, share / share.sum()
 
 
-def _sequential(evidence: Sequence[float], alpha: float) -> SequentialTest:
+def sequential_test(evidence: Sequence[float], alpha: float) -> SequentialTest:
+    """The test whose log evidence after each look is given (an e-process: its mean stays at most 1)."""
     peak = max(evidence)
     crossed = next((k for k, e in enumerate(evidence) if e > -math.log(alpha)), None)
     return SequentialTest(peak, min(1.0, math.exp(-max(0.0, peak))), crossed)
-
-
-def _odds_evidence(block: LossBlock, odds: Floats) -> Floats:
-    """log P(treatment_lost | margins, odds ratio) - log P(... | 1), per log odds ratio."""
-    lost = block.control_lost + block.treatment_lost
-    first, last = max(0, lost - block.control), min(lost, block.treatment)
-    if first == last:
-        return np.zeros(len(odds))
-    x = np.arange(first, last + 1, dtype=np.float64)
-    ways = (
-        -gammaln(x + 1)
-        - gammaln(block.treatment - x + 1)
-        - gammaln(lost - x + 1)
-        - gammaln(block.control - lost + x + 1)
-    )
-    told = np.array([logsumexp(ways + theta * (x - block.treatment_lost)) for theta in odds])
-    return np.asarray(logsumexp(ways) - told, dtype=np.float64)
 
 
 def _same_share_p(parts: Sequence[tuple[int, int]]) -> float | None:
