@@ -37,12 +37,13 @@ class UnitSource(StrEnum):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message of a request, its content flattened to text."""
+    """One message of a request, its content flattened to text; `tool_calls` are those an assistant made."""
 
     role: str
     content: str = ""
     name: str | None = None
     tool_call_id: str | None = None
+    tool_calls: tuple["ToolCall", ...] = ()
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from prx.domain.answers import NotEnoughData
 from prx.domain.codec import content_hash
 from prx.domain.events import Control
 from prx.domain.experiments import Experiment, ExperimentStatus
@@ -15,7 +16,6 @@ from prx.domain.serving import Baseline, baseline_id
 from prx.domain.versions import PromptSet, VersionSource
 from prx.engine.context import Context, control_of
 from prx.engine.report import Report
-from prx.domain.answers import NotEnoughData
 from prx.fitness.curves import AUTO_TARGET_SESSIONS, auto_token_targets
 from prx.fitness.rules import FitnessRules
 from prx.fitness.session import score_session
@@ -114,7 +114,12 @@ def freeze_token_targets(context: Context, agent: str, now: datetime, report: Re
         tx.audit("fitness.token_targets", agent, {"p5": str(found.target), "p99": str(found.ceiling)})
     every = tuple(score.session_id for score in context.records.scores(agent=agent))
     _score(context, every, now)
-    report.add("token_targets", agent, "done", f"full marks at {found.target:.0f} tokens, none at {found.ceiling:.0f}")
+    report.add(
+        "token_targets",
+        agent,
+        "done",
+        f"full marks at {found.target:.0f} tokens, none at {found.ceiling:.0f}",
+    )
 
 
 def rules_for(context: Context, agent: str) -> FitnessRules:

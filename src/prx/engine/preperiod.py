@@ -119,5 +119,3 @@ def _level(days: Mapping[str, list[float]]) -> Level:
     within = fmean([variance / len(day) for day in days.values()])
     between = max(0.0, pvariance(means) * len(means) / (len(means) - 1) - within) if len(means) > 1 else 0.0
     return Level(mean, variance, len(values), between, float(len(days)))
-
-

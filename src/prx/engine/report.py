@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One executed step: what was done to what, with its answer (pass, fail, not_enough_data, error, done)."""
+    """One executed step; `answer` is pass, fail, not_enough_data, error or done."""
 
     what: str
     subject: str

@@ -10,7 +10,7 @@ from prx.domain.answers import NotEnoughData
 from prx.domain.experiments import Experiment, Plan
 from prx.engine.preperiod import PrePeriod
 from prx.settings import Settings
-from prx.stats.estimator import FrozenDimensions, choose_dimensions
+from prx.stats.dimensions import FrozenDimensions, choose_dimensions
 from prx.stats.onlinefdr import AutomaticExperiment, promotion_level
 from prx.stats.planning import Forecast, Traffic, forecast
 from prx.stats.stopping import Design, design_by_power, design_by_sample
@@ -35,7 +35,7 @@ def make_plan(
     given = settings.experiments
     delta = given.min_effect_size * (before.mean if given.effect_scale == "relative" else 1.0)
     design = _design(settings, delta, confidence)
-    plan = Plan(
+    return Plan(
         traffic_split=given.traffic_split,
         ramp=given.ramp,
         confidence_level=confidence,
@@ -69,12 +69,10 @@ def make_plan(
         inflation=design.inflation,
         information_unit=design.unit,
     )
-    return plan
 
 
 def design_of(plan: Plan) -> Design:
     """The running design that the plan froze."""
-    unit = "sessions_per_arm" if plan.information_unit == "sessions_per_arm" else "inverse_variance"
     return Design(
         max_information=plan.max_information,
         delta=plan.delta,
@@ -82,7 +80,7 @@ def design_of(plan: Plan) -> Design:
         spending=plan.spending,
         planned_looks=plan.planned_looks,
         inflation=plan.inflation,
-        unit=unit,
+        unit="sessions_per_arm" if plan.information_unit == "sessions_per_arm" else "inverse_variance",
         act_on_futility=plan.act_on_futility,
     )
 
@@ -164,10 +162,12 @@ def _design(settings: Settings, delta: float, confidence: float) -> Design:
     given = settings.experiments
     alpha = round(1.0 - confidence, 12)
     if given.planned_sample != "power":
-        return design_by_sample(
-            int(float(given.planned_sample)), delta, alpha=alpha, spending=given.spending
-        )
+        return design_by_sample(int(float(given.planned_sample)), delta, alpha=alpha, spending=given.spending)
     looks = max(1, int(given.auto_converge.max_duration_hours // given.auto_converge.check_interval_hours))
     return design_by_power(
-        delta, alpha=alpha, spending=given.spending, planned_looks=looks, act_on_futility=given.act_on_futility
+        delta,
+        alpha=alpha,
+        spending=given.spending,
+        planned_looks=looks,
+        act_on_futility=given.act_on_futility,
     )

@@ -1,0 +1,354 @@
+"""One look at an experiment: from session scores to a conclusion, every number kept."""
+
+import math
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from prx.domain.answers import Answer, Failed, Interval, NotEnoughData, Passed
+from prx.domain.errors import StoreError
+from prx.domain.experiments import Experiment, FitnessScore, Look, Plan
+from prx.domain.scores import DIMENSIONS
+from prx.engine.trialdata import COST, ArmRows, TrialRows
+from prx.engine.trialdetails import answer_words, dimension_details, missing_details, rank_details
+from prx.engine.trialplan import design_of
+from prx.stats import stopping
+from prx.stats.conclusions import Conclusion, Evidence, Inconclusive, Rules, conclude, rank_test_needed
+from prx.stats.estimator import Composite, Floor, composite
+from prx.stats.guardrails import Guardrail, gate, harm
+from prx.stats.inference import Inference, futility_z, infer
+from prx.stats.losses import LossBlock, loss_answer
+from prx.stats.missing import MissingBound, missing_bound
+from prx.stats.twosample import brunner_munzel
+from prx.stats.unitsums import ArmTable, Floats
+from prx.stats.unitvalues import blinded_skewness, unit_deviations
+from prx.stats.validity import contamination_answer, exposure_answer, ratio_answer
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The result of one tick: the look to store, what it concludes, and both arms' fitness."""
+
+    look: Look
+    conclusion: Conclusion
+    control: FitnessScore
+    treatment: FitnessScore
+    p_upper: float | None
+
+
+def take_look(experiment: Experiment, rows: TrialRows, now: datetime) -> Looked:
+    """Evaluate all closed sessions so far. The plan is read from the experiment, never from settings."""
+    tick = _Tick.of(experiment, rows, now)
+    if not rows.control.sessions or not rows.treatment.sessions:
+        return tick.undecided(NotEnoughData("an arm has no closed session yet"))
+    tables = rows.control.table(DIMENSIONS), rows.treatment.table(DIMENSIONS)
+    plan = tick.plan
+    per_metric = _per_metric(rows, plan, tables)
+    tripped = tuple(harm(per_metric, _rules(plan)).values())
+    floor = Floor(plan.min_sample_size, plan.min_units)
+    found = composite(*tables, weights=plan.weights, rho=plan.rho, floor=floor)
+    if isinstance(found, NotEnoughData):
+        return tick.undecided(found, tripped)
+    return _measured(replace(tick, look=_numbers(tick.look, found)), tables, found, per_metric, tripped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """What is known before the statistics: the plan, the age, validity, both arms' fitness."""
+
+    experiment: Experiment
+    plan: Plan
+    rows: TrialRows
+    hours: float
+    last: bool
+    look: Look
+    validity: tuple[Answer, ...]
+    arms: tuple[FitnessScore, FitnessScore]
+    counts: dict[str, Any]
+
+    @classmethod
+    def of(cls, experiment: Experiment, rows: TrialRows, now: datetime) -> "_Tick":
+        plan = plan_of(experiment)
+        hours = (now - experiment.created_at).total_seconds() / 3600
+        last = hours >= plan.max_duration_hours
+        look = Look(
+            number=len(experiment.looks) + 1,
+            at=now,
+            control_sessions=rows.control.sessions,
+            treatment_sessions=rows.treatment.sessions,
+            is_look=False,
+            final=last,
+        )
+        arms = (arm_fitness(rows.control, plan), arm_fitness(rows.treatment, plan))
+        counts = {"units": list(rows.units()), **_losses(rows)}
+        return cls(experiment, plan, rows, hours, last, look, _validity(experiment, rows), arms, counts)
+
+    def undecided(self, why: NotEnoughData, tripped: tuple[Answer, ...] = ()) -> Looked:
+        """A tick that is no look; validity and harm may still end the experiment."""
+        evidence = Evidence(
+            age_hours=self.hours,
+            interval=why,
+            median_unbiased=why,
+            missingness_bound=why,
+            validity=self.validity,
+            guardrails=(),
+            harm=tripped,
+            ending="max_duration" if self.last else None,
+        )
+        conclusion = conclude(evidence, _conclusion_rules(self.plan))
+        shown = {
+            **self.counts,
+            "validity": [answer_words(a) for a in self.validity],
+            "harm": [answer_words(a) for a in tripped],
+        }
+        look = msgspec.structs.replace(
+            self.look, note=why.why, conclusion=conclusion_word(conclusion), extra=shown
+        )
+        return Looked(look, conclusion, *self.arms, None)
+
+
+def _measured(
+    tick: _Tick,
+    tables: tuple[ArmTable, ArmTable],
+    found: Composite,
+    per_metric: dict[str, Composite | NotEnoughData],
+    tripped: tuple[Answer, ...],
+) -> Looked:
+    plan, rows = tick.plan, tick.rows
+    design, state = design_of(plan), state_of(tick.experiment)
+    by_sample = plan.information_unit == "sessions_per_arm"
+    smaller = min(rows.control.sessions, rows.treatment.sessions)
+    information = float(smaller) if by_sample else found.information
+    after = stopping.look(design, state, information, found.z, hours=tick.hours, final=tick.last)
+    if len(after.looks) == len(state.looks):
+        return tick.undecided(NotEnoughData(after.note), tripped)
+    taken = after.looks[-1]
+    read = infer(design, after, estimate=found.delta, standard_error=found.se, df=found.df)
+    values = unit_deviations(*tables, weights=plan.weights)
+    hidden = missing_bound(found, *tables, rho=plan.rho, behavioural=_behavioural(plan))
+    guards = gate(per_metric, _rules(plan))
+    planned = plan.max_information if by_sample else plan.max_information / found.information * smaller
+    rank = _rank_answer(plan, values, planned)
+    futile = found.z <= futility_z(design, after, standard_error=found.se)
+    evidence = Evidence(
+        age_hours=tick.hours,
+        interval=read.interval if isinstance(read, Inference) else read,
+        median_unbiased=read.median_unbiased if isinstance(read, Inference) else read,
+        missingness_bound=hidden.delta if isinstance(hidden, MissingBound) else hidden,
+        validity=tick.validity,
+        guardrails=tuple(guards.values()),
+        harm=tripped,
+        rank_test=rank,
+        futile=futile,
+        ending=("max_duration" if tick.last else "max_information") if taken.final else None,
+    )
+    conclusion = conclude(evidence, _conclusion_rules(plan))
+    extra = {
+        **tick.counts,
+        "dimensions": dimension_details(per_metric),
+        "guardrails": {name: answer_words(a) for name, a in guards.items()},
+        "harm": [answer_words(a) for a in tripped],
+        "validity": [answer_words(a) for a in tick.validity],
+        "missing_bound": missing_details(hidden),
+        "rank_test": None if rank is None else answer_words(rank),
+        **rank_details(found, values),
+        "effective_units": [found.control.effective_units, found.treatment.effective_units],
+        "futile": futile,
+        "winner": conclusion.winner,
+    }
+    look = _with_inference(tick.look, taken, read, conclusion, extra)
+    return Looked(look, conclusion, *tick.arms, read.p_upper if isinstance(read, Inference) else None)
+
+
+def state_of(experiment: Experiment) -> stopping.State:
+    """The sequential state, rebuilt from the stored looks."""
+    plan = plan_of(experiment)
+    looks = tuple(
+        stopping.Look(
+            hours=(look.at - experiment.created_at).total_seconds() / 3600,
+            information=look.information or 0.0,
+            fraction=look.fraction or 0.0,
+            z=look.z or 0.0,
+            upper_z=math.inf if look.bound is None else look.bound,
+            alpha_spent=look.alpha_spent or 0.0,
+            final=look.final,
+        )
+        for look in experiment.looks
+        if look.is_look
+    )
+    hours = max(
+        ((k.at - experiment.created_at).total_seconds() / 3600 for k in experiment.looks), default=0.0
+    )
+    return stopping.State(design_of(plan).plan_id, looks, hours, len(experiment.looks))
+
+
+def plan_of(experiment: Experiment) -> Plan:
+    """The frozen plan. Raises: StoreError for a record without one."""
+    if experiment.plan is None:
+        raise StoreError(f"experiment {experiment.experiment_id} has no plan; cancel it and create another")
+    return experiment.plan
+
+
+def arm_fitness(arm: ArmRows, plan: Plan) -> FitnessScore:
+    """Aggregated fitness of one arm over the plan's dimensions, with every dimension's mean beside it."""
+    dimensions = {d: m for d in DIMENSIONS if (m := arm.mean(d)) is not None}
+    have = {d: w for d, w in plan.weights.items() if d in dimensions}
+    total = sum(have.values())
+    value = sum(w * dimensions[d] for d, w in have.items()) / total if total else None
+    coverage = {d: arm.coverage(d) for d in dimensions}
+    return FitnessScore(value=value, sessions=arm.sessions, dimensions=dimensions, coverage=coverage)
+
+
+def conclusion_word(conclusion: Conclusion) -> str:
+    """Name under which a conclusion is stored: promote, harmful, keep_control, equivalent ..."""
+    name = type(conclusion).__name__
+    return {"KeepControl": "keep_control"}.get(name, name.lower())
+
+
+def conclusion_reason(conclusion: Conclusion) -> str:
+    """Why, in the words of the conclusion."""
+    if isinstance(conclusion, Inconclusive):
+        blocked = f" (blocked by {'; '.join(conclusion.blocked_by)})" if conclusion.blocked_by else ""
+        return f"{conclusion.reason}{blocked}"
+    return str(getattr(conclusion, "why", "") or getattr(conclusion, "reason", "") or "")
+
+
+def _validity(experiment: Experiment, rows: TrialRows) -> tuple[Answer, ...]:
+    plan = plan_of(experiment)
+    share = (1.0 - plan.traffic_split, plan.traffic_split)
+    before = [tuple(look.extra["units"]) for look in experiment.looks if "units" in look.extra]
+    looks = [*before, rows.units()]
+    control, treatment = rows.control, rows.treatment
+    return (
+        ratio_answer(looks, share),
+        exposure_answer(
+            (control.exposures(), treatment.exposures()),
+            exposed_unassigned=rows.exposed_unassigned,
+            in_both_arms=rows.in_both_arms,
+        ),
+        contamination_answer(
+            (control.sessions, treatment.sessions), (control.served_other, treatment.served_other)
+        ),
+        loss_answer(_loss_blocks(experiment, rows)),
+    )
+
+
+def _losses(rows: TrialRows) -> dict[str, Any]:
+    control, treatment = rows.control, rows.treatment
+    return {
+        "due": [control.sessions, treatment.sessions],
+        "lost": [control.without_call, treatment.without_call],
+    }
+
+
+def _loss_blocks(experiment: Experiment, rows: TrialRows) -> list[LossBlock]:
+    told = [look.extra for look in experiment.looks if "due" in look.extra] + [_losses(rows)]
+    blocks, before = [], {"due": [0, 0], "lost": [0, 0]}
+    for now in told:
+        due = [max(0, n - o) for n, o in zip(now["due"], before["due"], strict=True)]
+        lost = [max(0, n - o) for n, o in zip(now["lost"], before["lost"], strict=True)]
+        blocks.append(LossBlock(due[0], due[1], min(lost[0], due[0]), min(lost[1], due[1])))
+        before = now
+    return blocks
+
+
+def _per_metric(
+    rows: TrialRows, plan: Plan, tables: tuple[ArmTable, ArmTable]
+) -> dict[str, Composite | NotEnoughData]:
+    floor = Floor(plan.min_sample_size, plan.min_units)
+    found: dict[str, Composite | NotEnoughData] = {}
+    for dimension in DIMENSIONS:
+        if any(rows.control.known[dimension]) or any(rows.treatment.known[dimension]):
+            found[dimension] = composite(*tables, weights={dimension: 1.0}, rho=plan.rho, floor=floor)
+    if any(c > 0 for c in rows.control.scores[COST]):
+        costs = rows.control.table((COST,), None), rows.treatment.table((COST,), None)
+        found[COST] = composite(*costs, weights={COST: 1.0}, rho=plan.rho, floor=floor)
+    return found
+
+
+def _rules(plan: Plan) -> dict[str, Guardrail]:
+    rules = {dimension: Guardrail(margin=plan.max_regression) for dimension in DIMENSIONS}
+    rules[COST] = Guardrail(margin=plan.max_regression, harm_at=0.05, better="lower", scale="relative")
+    return rules
+
+
+def _behavioural(plan: Plan) -> tuple[str, ...]:
+    # judge sampling is a keyed hash, equal in both arms: only the arm's own behaviour can hide the others
+    return tuple(d for d in plan.weights if d != "response_relevance")
+
+
+def _rank_answer(plan: Plan, values: tuple[Floats, Floats], planned: float) -> Answer | None:
+    if plan.test != "auto":
+        return None
+    skew = blinded_skewness(*values)
+    if isinstance(skew, NotEnoughData):
+        return skew
+    if not rank_test_needed(
+        planned_per_arm=max(planned, 1.0), blinded_skewness=skew, traffic_split=plan.traffic_split
+    ):
+        return None
+    ranks = brunner_munzel(*values)
+    if isinstance(ranks, NotEnoughData):
+        return ranks
+    said = f"Brunner-Munzel p {ranks.p_value:.4f}, superiority {ranks.estimate:.3f}"
+    if ranks.p_value <= 1.0 - plan.confidence_level and ranks.estimate > 0.5:
+        return Passed(said)
+    return Failed(f"{said}: the mean test alone does not promote skewed scores", "rank")
+
+
+def _numbers(base: Look, found: Composite) -> Look:
+    return msgspec.structs.replace(
+        base,
+        control_mean=found.control.mean,
+        treatment_mean=found.treatment.mean,
+        difference=found.delta,
+        se=found.se,
+        df=found.df,
+        z=found.z,
+        p_naive=found.p_value,
+    )
+
+
+def _with_inference(
+    look: Look,
+    taken: stopping.Look,
+    read: Inference | NotEnoughData,
+    conclusion: Conclusion,
+    extra: dict[str, Any],
+) -> Look:
+    known: dict[str, Any] = {}
+    if isinstance(read, Inference):
+        known = {"p_value": read.p_value, "median_unbiased": read.median_unbiased}
+        if isinstance(read.interval, Interval):
+            known |= {"low": read.interval.low, "high": read.interval.high}
+        extra = {
+            **extra,
+            "p_upper": read.p_upper,
+            "p_stagewise": read.p_stagewise,
+            "stagewise_low": read.stagewise_interval.low,
+            "stagewise_high": read.stagewise_interval.high,
+        }
+    return msgspec.structs.replace(
+        look,
+        is_look=True,
+        final=taken.final,
+        information=taken.information,
+        fraction=taken.fraction,
+        bound=None if math.isinf(taken.upper_z) else taken.upper_z,
+        alpha_spent=taken.alpha_spent,
+        conclusion=conclusion_word(conclusion),
+        note=conclusion_reason(conclusion),
+        extra=extra,
+        **known,
+    )
+
+
+def _conclusion_rules(plan: Plan) -> Rules:
+    return Rules(
+        delta=plan.delta,
+        min_duration_hours=plan.min_duration_hours,
+        default_duration_hours=plan.default_duration_hours,
+        act_on_futility=plan.act_on_futility,
+    )
