@@ -1,0 +1,9 @@
+"""The control plane: versions, proposals, experiments, decisions, breakers and the audit chain."""
+
+from prx.ledger.audit import Head, verify_chain
+from prx.ledger.kinds import KINDS
+from prx.ledger.memory import open_memory
+from prx.ledger.port import Ledger, Transaction, View
+from prx.ledger.serving import serving
+
+__all__ = ["KINDS", "Head", "Ledger", "Transaction", "View", "open_memory", "serving", "verify_chain"]

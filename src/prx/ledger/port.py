@@ -17,9 +17,10 @@ T = TypeVar("T")
 class View(Protocol):
     """Consistent read of the control plane.
 
-    `kind` is one of Finding, Proposal, Experiment, Decision, Version, Incident, Due, Breaker, Control
-    (the `KINDS` of this package); the key is the record's own id field (Version: snapshot_id,
-    Control: agent).
+    `kind` is one of Finding, Proposal, Experiment, Decision, Version, Incident, Due, Breaker, Control,
+    Baseline (the `KINDS` of this package); the key is the record's own id field (Version: snapshot_id,
+    Control: agent). Writing audits by itself: a step of a proposal, a new version, a version's status,
+    a moved pointer, a changed Control or Breaker.
     """
 
     def get(self, kind: type[T], key: str) -> T:
@@ -45,7 +46,8 @@ class View(Protocol):
     ) -> tuple[T, ...]:
         """Records in order of creation. `state` is Proposal.state, Experiment.status, Version.status,
         Decision.verdict, Breaker.state, Due.job, Finding.kind, Incident.detector; `since`/`until` bound the
-        creation time (half-open)."""
+        creation time (half-open); for a Due they bound the time at which it is due, so a bound just above
+        now gives what is due."""
         ...
 
     def count(self, kind: type[T], *, agent: str | None = None, layer: Layer | None = None) -> int:
@@ -96,11 +98,24 @@ class Transaction(View, Protocol):
         ...
 
     def put(self, record: Any) -> None:
-        """Insert or replace a record of one of the kinds. A Proposal's state may not change here."""
+        """Insert or replace a record of one of the kinds.
+
+        A new Proposal starts as proposed, and a Proposal's state may not change here: IllegalTransition.
+        A new Version is appended as by `add_version`; of a stored one only status and note may change:
+        Conflict.
+        """
         ...
 
     def put_part(self, part: Part) -> str:
         """Store content once; returns its hash."""
+        ...
+
+    def erase_part(self, part_hash: str) -> None:
+        """Drop a part's content for good and keep its hash; audited. `part` then raises NotFound."""
+        ...
+
+    def erase_audit_body(self, seq: int) -> None:
+        """Drop the text of one audit row and keep the link; audited."""
         ...
 
     def move(self, proposal: Proposal, to: ProposalState, *, why: str, **changes: Any) -> Proposal:
@@ -111,13 +126,15 @@ class Transaction(View, Protocol):
         ...
 
     def add_version(self, version: Version) -> None:
-        """Append a version. Raises: Conflict when the agent's label or the snapshot id exists."""
+        """Append a version. Raises: Conflict when the agent's label or the snapshot id exists; InvalidInput
+        when a part that its manifest names is not stored."""
         ...
 
     def point(self, agent: str, label: str, *, expected: int | None) -> Pointer:
         """Move what the agent serves. `expected` is the pointer's revision as read (None: no pointer yet).
 
-        Raises: Conflict when someone moved it first; NotFound for an unknown version.
+        Raises: Conflict when someone moved it first or the version is sealed; NotFound when there is
+        no such version.
         """
         ...
 
@@ -139,6 +156,11 @@ class Ledger(Protocol):
 
     def transaction(self, *, now: datetime, actor: str) -> AbstractContextManager[Transaction]:
         """One write; commits when the block ends, rolls back when it raises."""
+        ...
+
+    def data_version(self) -> int:
+        """Differs from the answer before exactly when something was committed in between, by whichever
+        process; takes microseconds, so it can be asked at every request."""
         ...
 
     def close(self) -> None:

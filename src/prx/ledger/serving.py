@@ -1,0 +1,72 @@
+"""What the hot path needs of one agent, read from the ledger."""
+
+from prx.domain.baselines import Baseline
+from prx.domain.errors import StoreError
+from prx.domain.events import Control
+from prx.domain.experiments import Experiment, ExperimentStatus
+from prx.domain.layers import Layer
+from prx.domain.serving import ServedExperiment, Serving
+from prx.domain.versions import PromptSet, Strategy
+from prx.ledger.port import View
+
+
+def serving(view: View, agent: str) -> Serving:
+    """Champion, running experiments and kill switch of `agent`.
+
+    `revision` is the pointer's. A killed agent has no experiments here, whatever runs; a running
+    experiment without a plan admits nobody and is left out.
+    Raises: NotFound, StoreError when a part of what is served is missing or damaged.
+    """
+    pointer, control = view.pointer(agent), view.maybe(Control, agent)
+    killed = control is not None and control.killed
+    registered = {one.name: one.text_hashes for one in view.find(Baseline, agent=agent)}
+    if pointer is None:
+        return Serving(agent=agent, killed=killed, baselines=registered)
+    manifest = view.version(agent, pointer.label).manifest
+    running = () if killed else view.find(Experiment, agent=agent, state=ExperimentStatus.RUNNING)
+    served = (_served(view, experiment) for experiment in running)
+    return Serving(
+        agent=agent,
+        revision=pointer.revision,
+        version=pointer.label,
+        prompts=_prompts(view, manifest.prompt),
+        strategy=_strategy(view, manifest.strategy),
+        experiments=tuple(one for one in served if one is not None),
+        killed=killed,
+        baselines=registered,
+    )
+
+
+def _served(view: View, experiment: Experiment) -> ServedExperiment | None:
+    plan, manifest = experiment.plan, experiment.treatment.manifest
+    if plan is None:
+        return None
+    return ServedExperiment(
+        experiment_id=experiment.experiment_id,
+        layer=experiment.layer,
+        ramp=plan.ramp,
+        traffic_split=plan.traffic_split,
+        ramp_salt=plan.ramp_salt,
+        variant_salt=plan.variant_salt,
+        randomization_unit=plan.randomization_unit,
+        prompts=_prompts(view, manifest.prompt) if experiment.layer is Layer.PROMPT else None,
+        strategy=_strategy(view, manifest.strategy) if experiment.layer is Layer.STRATEGY else None,
+    )
+
+
+def _prompts(view: View, part_hash: str) -> dict[str, str]:
+    part = view.part(part_hash)
+    if not isinstance(part, PromptSet):
+        raise StoreError(
+            f"part {part_hash} should be a prompt set and is {type(part).__name__}; run `prx doctor`"
+        )
+    return dict(part.texts)
+
+
+def _strategy(view: View, part_hash: str) -> Strategy:
+    part = view.part(part_hash)
+    if not isinstance(part, Strategy):
+        raise StoreError(
+            f"part {part_hash} should be a strategy and is {type(part).__name__}; run `prx doctor`"
+        )
+    return part

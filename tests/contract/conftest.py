@@ -1,0 +1,23 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ledger_samples import seeded_ids
+
+from prx.ledger import Ledger, open_memory
+from prx.records import RecordStore
+from prx.records import open_memory as open_memory_records
+
+
+@pytest.fixture(params=["memory"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    opened = open_memory(seeded_ids())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=["memory"])
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordStore]:
+    opened = open_memory_records()
+    yield opened
+    opened.close()
