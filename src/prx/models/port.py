@@ -20,7 +20,10 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model answered; latencies in milliseconds, `cost_usd` None when no price is known."""
+    """What the model answered; latencies in milliseconds, `cost_usd` None when no price is known.
+
+    `finish_reason` as the endpoint said it (`stop`, `length`, `tool_calls`, ...); None when not told.
+    """
 
     text: str
     model: str
@@ -29,6 +32,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     latency_ms: float = 0.0
     ttft_ms: float | None = None
     cost_usd: float | None = None
+    finish_reason: str | None = None
 
 
 class ChatModel(Protocol):
