@@ -1,0 +1,1 @@
+"""Append-only, checksummed segments between the hot path and the record store."""

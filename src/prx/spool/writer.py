@@ -1,0 +1,313 @@
+"""Appends records to this process's own segment; a record is kept once `append` has returned."""
+
+import errno
+import fcntl
+import logging
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from prx.domain.errors import StoreError
+from prx.domain.records import Record
+from prx.spool.content import Content, envelope, payload
+from prx.spool.folder import SEGMENT, make_reserve, prepare, reclaim, release_reserve, usage
+from prx.spool.frames import MAX_PAYLOAD, frame
+
+_LOG = logging.getLogger("prx.spool")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RESCAN = timedelta(seconds=1)
+
+
+class Fsync(StrEnum):
+    """`batch`: written records reach the disk within `sync_seconds`; `never`: when the system likes."""
+
+    BATCH = "batch"
+    NEVER = "never"
+
+
+class OnFull(StrEnum):
+    """What happens beyond the byte cap: `serve` counts the gap, `refuse` raises SpoolFull."""
+
+    SERVE = "serve"
+    REFUSE = "refuse"
+
+
+class SpoolFull(StoreError):
+    """The spool has no room left, and its operator chose to refuse rather than to lose records."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolRules:
+    """Limits of the spool; sizes in bytes. Bodies are shed above `shed_share` of `max_bytes`."""
+
+    content: Content = Content.FULL
+    fsync: Fsync = Fsync.BATCH
+    on_full: OnFull = OnFull.SERVE
+    max_bytes: int = 1024 * 1024 * 1024
+    shed_share: float = 0.8
+    segment_bytes: int = 16 * 1024 * 1024
+    segment_age: timedelta = timedelta(hours=1)
+    reserve_bytes: int = 4 * 1024 * 1024
+    sync_seconds: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolCounts:
+    """What this process wrote: `shed` lost their bodies, `gaps` were not written at all, `refused` are
+    prompt defaults that hold a credential."""
+
+    written: int = 0
+    bytes: int = 0
+    shed: int = 0
+    gaps: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class _Segment:
+    fd: int
+    size: int
+    opened_at: datetime
+
+
+class SpoolWriter:
+    """One writer per process; threads share it, a forked child opens its own segment.
+
+    Args: `now`: the clock, for names and ages. `write`: how bytes reach a file.
+    Raises: StoreError when the folder cannot be written.
+    """
+
+    _segment: _Segment | None
+    _scanned_at: datetime | None
+    _syncer: threading.Thread | None
+    _dirty: bool
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], datetime],
+        rules: SpoolRules | None = None,
+        write: Callable[[int, bytes], int] = os.write,
+    ) -> None:
+        self._folder, self._now, self._write = prepare(folder), now, write
+        self._rules = rules or SpoolRules()
+        self._renew()
+        _renew_in_children(self)
+        try:
+            make_reserve(folder, self._rules.reserve_bytes)
+            self._segment = self._open()
+        except OSError as error:
+            raise StoreError(
+                f"the spool folder {folder} cannot be written ({error.strerror}); "
+                "free space there, change its rights or choose another PRX_HOME"
+            ) from error
+
+    @property
+    def counts(self) -> SpoolCounts:
+        """Counts since this process opened the spool."""
+        return SpoolCounts(**self._tally)
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Write the records; on return they survive the death of this process.
+
+        Raises: SpoolFull under `on_full = refuse`. Other failures of the disk count as a gap under `serve`.
+        """
+        with self._lock:
+            for record in records:
+                self._append(record)
+            self._rotate_if_due()
+        self._wake_syncer()
+
+    def sync(self) -> None:
+        """Return once everything written by this process is on the disk (nothing to do for `never`)."""
+        if self._rules.fsync is Fsync.NEVER:
+            return
+        with self._lock:
+            if not self._dirty or self._segment is None:
+                return
+            self._dirty = False
+            fd = os.dup(self._segment.fd)
+        # Outside the lock: appends go on while the disk works.
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Sync and give the segment up to the shipper; a later append opens a new one."""
+        with self._lock:
+            self._closing.set()
+            self._written.set()
+            self._seal()
+
+    def _append(self, record: Record) -> None:
+        pressed = self._has_pressure()
+        body = payload(envelope(record) if pressed else record, self._rules.content)
+        if body is None:
+            self._count(refused=1)
+            _LOG.warning("a prompt default holds a credential; it is served as it is but not managed")
+            return
+        if len(body) > MAX_PAYLOAD:
+            body, pressed = payload(envelope(record), self._rules.content) or b"", True
+        if len(body) > MAX_PAYLOAD:
+            self._refuse("it is larger than 64 MiB even without its bodies")
+            return
+        data = frame(body)
+        room = self._rules.max_bytes - len(data)
+        if self._held > room and not self._make_room(room):
+            self._refuse("its byte cap is reached")
+            return
+        try:
+            self._put(data)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                self._refuse(f"writing failed ({error.strerror})")
+                return
+            data = frame(payload(envelope(record), self._rules.content) or b"")
+            pressed = True
+            if not self._put_from_reserve(data):
+                self._refuse("the disk is full")
+                return
+        self._count(written=1, bytes=len(data), shed=int(pressed))
+
+    def _put(self, data: bytes) -> None:
+        segment = self._segment = self._segment or self._open()
+        done = 0
+        try:
+            while done < len(data):
+                done += self._write(segment.fd, data[done:] if done else data)
+        except OSError:
+            # Half a frame would read as damage; nobody else writes here, so the end is ours.
+            os.ftruncate(segment.fd, segment.size)
+            raise
+        segment.size += len(data)
+        self._held += len(data)
+        self._dirty = True
+
+    def _put_from_reserve(self, data: bytes) -> bool:
+        freed = release_reserve(self._folder) or reclaim(self._folder, len(data)) > 0
+        if not freed:
+            return False
+        try:
+            self._put(data)
+        except OSError:
+            return False
+        return True
+
+    def _refuse(self, why: str) -> None:
+        if self._rules.on_full is OnFull.REFUSE:
+            raise SpoolFull(
+                f"the spool {self._folder} takes no more records: {why}; "
+                "free space, raise record.spool_max_bytes or start the worker that ships it"
+            )
+        if self._tally["gaps"] == 0:
+            _LOG.error("spool %s: a record was not kept, %s; serving goes on", self._folder, why)
+        self._count(gaps=1)
+
+    def _has_pressure(self) -> bool:
+        limit = int(self._rules.max_bytes * self._rules.shed_share)
+        return self._held > limit and not self._make_room(limit)
+
+    def _make_room(self, limit: int) -> bool:
+        """Whether the folder holds at most `limit` once committed segments are given up, if need be."""
+        now = self._now()
+        if self._scanned_at is None or now - self._scanned_at >= _RESCAN:
+            self._scanned_at = now
+            self._held = usage(self._folder).total
+            self._held -= reclaim(self._folder, max(0, self._held - limit))
+        return self._held <= limit
+
+    def _rotate_if_due(self) -> None:
+        segment, rules = self._segment, self._rules
+        if segment is None or segment.size == 0:
+            return
+        if segment.size >= rules.segment_bytes or self._now() - segment.opened_at >= rules.segment_age:
+            self._seal()
+
+    def _open(self) -> _Segment:
+        opened_at = self._now()
+        name = f"{opened_at:%Y%m%dT%H%M%S%f}-{os.getpid()}-{secrets.token_hex(4)}"
+        staged = self._folder / f"{name}.new"
+        fd = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        # Locked before it gets its name: a segment without a lock has no writer any more.
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.rename(staged, staged.with_suffix(SEGMENT))
+        if self._rules.fsync is Fsync.BATCH:
+            self._sync_folder()
+        return _Segment(fd, 0, opened_at)
+
+    def _seal(self) -> None:
+        if self._segment is None:
+            return
+        try:
+            if self._rules.fsync is Fsync.BATCH and self._dirty:
+                os.fsync(self._segment.fd)
+        finally:
+            os.close(self._segment.fd)
+            self._segment, self._dirty = None, False
+
+    def _sync_folder(self) -> None:
+        fd = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _count(self, **more: int) -> None:
+        for name, number in more.items():
+            self._tally[name] += number
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._segment = None
+        self._dirty = False
+        self._tally = dict.fromkeys((f.name for f in fields(SpoolCounts)), 0)
+        self._scanned_at = None
+        self._held = usage(self._folder).total
+        self._closing = threading.Event()
+        self._written = threading.Event()
+        self._syncer = None
+
+    def _after_fork(self) -> None:
+        # The lock may be held by a thread that does not exist here; the open segment is the parent's.
+        if self._segment is not None:
+            os.close(self._segment.fd)
+        self._renew()
+
+    def _wake_syncer(self) -> None:
+        if self._rules.fsync is Fsync.NEVER:
+            return
+        self._written.set()
+        if self._syncer is None or not self._syncer.is_alive():
+            self._closing.clear()
+            self._syncer = threading.Thread(target=self._sync_regularly, name="prx-spool-sync", daemon=True)
+            self._syncer.start()
+
+    def _sync_regularly(self) -> None:
+        while self._written.wait() and not self._closing.wait(self._rules.sync_seconds):
+            self._written.clear()
+            try:
+                self.sync()
+            except OSError as error:
+                _LOG.error(
+                    "spool %s: fsync failed (%s); records are in the page cache only", self._folder, error
+                )
+
+
+def _renew_in_children(writer: SpoolWriter) -> None:
+    # A hook cannot be taken back, so it must not keep the writer alive.
+    reference = weakref.ref(writer)
+
+    def after_fork() -> None:
+        alive = reference()
+        if alive is not None:
+            alive._after_fork()
+
+    os.register_at_fork(after_in_child=after_fork)

@@ -1,0 +1,154 @@
+import random
+import time
+
+import pytest
+
+from prx.spool.redact import CREDENTIALS, PERSONAL, redact
+
+SECRETS = {
+    "provider-key": [
+        "sk-proj-abcDEF0123456789abcDEF0123456789",
+        "sk-ant-api03-abcdefghijklmnop_QRST-uv",
+        "sk_live_abcdefghijklmnop0123",
+        "gsk_abcdefghijklmnopqrstuv0123",
+        "hf_abcdefghijklmnopqrstuv0123",
+    ],
+    "aws-key": ["AKIAABCDEFGHIJKLMNOP"],
+    "google-key": ["AIzaSyA0123456789abcdefghijklmnopqrstuv"],
+    "git-token": ["ghp_abcdefghijklmnopqrstuvwxyz0123456789", "glpat-abcdefghijklmnop0123"],
+    "chat-token": ["xoxb-123456789012-abcdefGHIJ"],
+    "package-token": ["npm_abcdefghijklmnopqrstuvwxyz0123456789"],
+    "jwt": ["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r"],
+    "authorization": ["Bearer abc123DEF456ghi789", "basic dXNlcjpwYXNzd29yZA=="],
+    "url-credentials": ["joe:hunter2pass@"],
+    "secret": ["hunter2hunter2"],
+}
+IN_TEXT = {
+    "url-credentials": "postgres://{}db.example.com/prod",
+    "secret": 'OPENAI_API_KEY="{}"',
+}
+PEM = """-----BEGIN RSA PRIVATE KEY-----
+Proc-Type: 4,ENCRYPTED
+MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF0PZ3
+dGhlIHNlY3JldA==
+-----END RSA PRIVATE KEY-----"""
+
+
+@pytest.mark.parametrize(("kind", "secret"), [(kind, s) for kind, all_ in SECRETS.items() for s in all_])
+def test_a_credential_is_gone_and_its_kind_is_named_and_the_words_around_stay(kind: str, secret: str) -> None:
+    text = f"before {IN_TEXT.get(kind, '{}').format(secret)} after"
+    out = redact(text)
+    assert secret.removeprefix("Bearer ").removeprefix("basic ") not in out
+    assert f"[redacted:{kind}]" in out
+    assert out.startswith("before ")
+    assert out.endswith(" after")
+
+
+def test_a_private_key_is_gone_and_the_text_after_it_stays() -> None:
+    assert redact(f"key:\n{PEM}\nthanks, - Joe") == "key:\n[redacted:private-key]\nthanks, - Joe"
+    assert redact(PEM.replace("\n", "\\n") + '", "x": 1') == '[redacted:private-key]", "x": 1'
+
+
+def test_a_private_key_without_its_end_is_gone_too() -> None:
+    out = redact(PEM.split("-----END", maxsplit=1)[0].replace("Proc-Type: 4,ENCRYPTED\n", "") + "\n(cut)")
+    assert "MIIE" not in out
+    assert out.endswith("(cut)")
+
+
+def test_the_host_of_a_url_and_the_name_of_a_setting_stay() -> None:
+    assert redact("redis://u:p4ss@cache:6379/0") == "redis://[redacted:url-credentials]cache:6379/0"
+    assert redact("password = letmein99;") == "password = [redacted:secret];"
+    assert redact('{\\"api_key\\": \\"abcdef123456\\"}') == '{\\"api_key\\": \\"[redacted:secret]\\"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I lost my card and my password does not work",
+        "the bearer of bad news arrived",
+        "http://localhost:8080/a@b",
+        "use risk-based pricing for task-1234567890123456789",
+        "tokens: 1234567, session_id=abc",
+        "Basic understanding of the subject",
+        "一二三 пароль contraseña",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_redacting_twice_changes_nothing_more() -> None:
+    text = " ".join(IN_TEXT.get(kind, "{}").format(s) for kind, all_ in SECRETS.items() for s in all_) + PEM
+    assert redact(redact(text)) == redact(text)
+
+
+def test_personal_data_goes_only_when_asked_for() -> None:
+    text = (
+        "mail jo.doe+x@mail.example.co.uk, card 4111 1111 1111 1111, "
+        "call +49 171 1234567, DE89370400440532013000"
+    )
+    assert redact(text) == text
+    assert redact(text, CREDENTIALS + PERSONAL) == (
+        "mail [redacted:email], card [redacted:card], call [redacted:phone], [redacted:iban]"
+    )
+    assert redact("order 4111 1111 1111 1112", PERSONAL) == "order 4111 1111 1111 1112"
+
+
+HOSTILE = [
+    "eyJ" * 7 + "eyJaaaaaaaa.",
+    "eyJaaaaaaaaa",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN RSA PRIVATE KEY-----AAAA-",
+    "sk-",
+    "sk-sk_live_",
+    "Bearer ",
+    "bearer aaaaaaaaaaaa",
+    "://a:",
+    "://aaaaaaaa",
+    "password=",
+    'api_key\\"   ',
+    "api_key api-key",
+    "a.a@",
+    "a@a.a.",
+    "a@a.",
+    "4 ",
+    "4-4",
+    "+1 ",
+    "+49(",
+    "DE89 ",
+    "DE89AAAA",
+    "A1A1",
+    "xoxb-",
+    "AKIA",
+    "ghp_",
+    "AIza",
+    "aaaa",
+    "    ",
+    "\\\\",
+]
+
+
+def cpu(text: str) -> float:
+    """Least CPU seconds of three runs; what else the machine does can only add to a run."""
+    best = float("inf")
+    for _ in range(3):
+        before = time.process_time()
+        redact(text, CREDENTIALS + PERSONAL)
+        best = min(best, time.process_time() - before)
+    return best
+
+
+@pytest.mark.parametrize("seed_text", HOSTILE)
+def test_ten_times_the_hostile_text_costs_about_ten_times_the_work(seed_text: str) -> None:
+    # Quadratic work would be a hundred times as much; 30 leaves room for a noisy machine.
+    small, large = (seed_text * (size // len(seed_text)) for size in (40_000, 400_000))
+    assert cpu(large) < 30 * max(cpu(small), 1e-4)
+
+
+def test_a_megabyte_of_mixed_hostile_text_is_linear_too() -> None:
+    rng = random.Random(7)
+    parts: list[str] = []
+    while sum(map(len, parts)) < 1_000_000:
+        parts.append(rng.choice(HOSTILE) * rng.randrange(1, 400))
+    text = "".join(parts)
+    assert cpu(text) < 30 * cpu(text[: len(text) // 10])
