@@ -73,5 +73,6 @@ def _odds_evidence(block: LossBlock, odds: Floats) -> Floats:
         - gammaln(lost - x + 1)
         - gammaln(block.control - lost + x + 1)
     )
-    told = np.array([logsumexp(ways + theta * (x - block.treatment_lost)) for theta in odds])
+    tilted = ways + odds[:, None] * (x - block.treatment_lost)
+    told = logsumexp(tilted, axis=1)
     return np.asarray(logsumexp(ways) - told, dtype=np.float64)
