@@ -1,0 +1,137 @@
+"""Taking back a served change by itself: incident, rollback, open breaker."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from prx.domain.decisions import DecisionOutcome
+from prx.domain.events import Breaker, Event, EventName, Incident
+from prx.domain.layers import Layer
+from prx.domain.proposals import Proposal
+from prx.domain.scores import SessionScore
+from prx.engine.turn import Turn
+from prx.ledger.port import Transaction
+from prx.release.applied import current
+from prx.release.breaker import Reading
+from prx.release.decisions import amend
+from prx.release.rollback import execute_rollback, plan_rollback
+
+_MAX_COOLDOWN = timedelta(days=7)
+_EVIDENCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """What a detector found: its name, the sentence, the numbers, and the sessions it looked at."""
+
+    detector: str
+    why: str
+    numbers: Mapping[str, float]
+    sessions: Sequence[SessionScore]
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """Ids of the failed sessions, or of the newest when none failed."""
+        failed = [s.session_id for s in self.sessions if s.failed]
+        return tuple((failed or [s.session_id for s in self.sessions])[-_EVIDENCE:])
+
+
+def undo(turn: Turn, proposal: Proposal, alarm: Alarm) -> None:
+    """Roll back a watched or confirmed change, and open the breaker of its layer."""
+    with turn.transaction() as tx:
+        fresh = tx.get(Proposal, proposal.proposal_id)
+        restored = None
+        if turn.settings.safety.rollback_enabled:
+            restored = roll_back(tx, fresh, alarm.why, alarm.detector)
+            amend(
+                tx, fresh.decision_id, f"{alarm.detector}: {alarm.why}", outcome=DecisionOutcome.ROLLED_BACK
+            )
+        incident = record_incident(tx, fresh.agent, fresh.layer, alarm, proposal=fresh, restored=restored)
+        open_breaker(tx, fresh.agent, fresh.layer, hours=turn.settings.breaker.cooldown_hours)
+    turn.report.add(
+        alarm.detector, proposal.proposal_id, "fail", f"{alarm.why}; incident {incident.incident_id}"
+    )
+
+
+def roll_back(tx: Transaction, proposal: Proposal, why: str, detector: str) -> str:
+    """Restore what was served before the proposal; returns the label that serves now."""
+    served = current(tx, proposal.agent)
+    if proposal.version == served.label or proposal.version is None:
+        plan = plan_rollback(tx, proposal.agent)
+    else:
+        version = tx.version(proposal.agent, proposal.version)
+        plan = plan_rollback(tx, proposal.agent, target=version.parents[0], layer=proposal.layer)
+    return execute_rollback(tx, plan, why=why, detector=detector).restored
+
+
+def record_incident(
+    tx: Transaction,
+    agent: str,
+    layer: Layer,
+    alarm: Alarm,
+    *,
+    proposal: Proposal | None,
+    restored: str | None,
+) -> Incident:
+    """Store an incident and tell the outside."""
+    incident = Incident(
+        incident_id=tx.ids.new(tx.now),
+        agent=agent,
+        layer=layer,
+        at=tx.now,
+        detector=alarm.detector,
+        summary=alarm.why,
+        proposal_id=proposal.proposal_id if proposal else None,
+        version=proposal.version if proposal else None,
+        restored=restored,
+        numbers=dict(alarm.numbers),
+        evidence=alarm.evidence,
+        next_step="read the sessions in evidence, then `prx evolution incidents ack ID`",
+    )
+    tx.put(incident)
+    tx.audit("incident", incident.incident_id, {"detector": alarm.detector, "why": alarm.why})
+    tx.emit(
+        Event(
+            event_id=tx.ids.new(tx.now),
+            at=tx.now,
+            agent=agent,
+            name=EventName.INCIDENT,
+            summary=f"{alarm.detector}: {alarm.why}",
+            subject=incident.incident_id,
+            layer=layer,
+            details=dict(alarm.numbers),
+        )
+    )
+    return incident
+
+
+def open_breaker(tx: Transaction, agent: str, layer: Layer, *, hours: float) -> Breaker:
+    """Refuse changes of the layer for a time that doubles with each trip, up to 7 days."""
+    key = f"{agent}/{layer}"
+    found = tx.maybe(Breaker, key) or Breaker(breaker_id=key, agent=agent, layer=layer)
+    until = tx.now + min(_MAX_COOLDOWN, timedelta(hours=hours) * 2**found.trips)
+    opened = msgspec.structs.replace(found, state="open", until=until, trips=found.trips + 1)
+    tx.put(opened)
+    tx.audit("breaker.opened", key, {"until": until.isoformat()})
+    return opened
+
+
+def close_breaker(tx: Transaction, agent: str, layer: Layer) -> None:
+    """A clean watch closes the breaker and forgets its trips."""
+    found = tx.maybe(Breaker, f"{agent}/{layer}")
+    if found and found.state != "closed":
+        tx.put(msgspec.structs.replace(found, state="closed", until=None, trips=0))
+        tx.audit("breaker.closed", found.breaker_id, {})
+
+
+def reading_numbers(reading: Reading) -> dict[str, float]:
+    """The numbers from which a trip can be recomputed."""
+    return {
+        "failures": reading.window.failures,
+        "sessions": reading.window.sessions,
+        "baseline_failures": reading.baseline.failures,
+        "baseline_sessions": reading.baseline.sessions,
+        "tail": reading.tail,
+    }

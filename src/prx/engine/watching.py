@@ -1,0 +1,102 @@
+"""From promotion to confirmation: is fitness still what it was, or better?"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from prx.domain.decisions import DecisionOutcome
+from prx.domain.layers import Layer
+from prx.domain.proposals import Proposal, ProposalState
+from prx.domain.scores import SessionScore
+from prx.engine.breakers import promoted_at
+from prx.engine.context import ENGINE
+from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, failure_rate, levels
+from prx.engine.turn import Turn
+from prx.engine.undo import Alarm, close_breaker, roll_back, undo
+from prx.release.decisions import amend
+from prx.release.watch import COMPOSITE, Level, Regressed, WatchRules, watch
+
+
+def freeze_baseline(turn: Turn) -> dict[str, Any]:
+    """Failure rate of 7 days and fitness levels of 14 days before a change, as plain values."""
+    failures = failure_rate(turn.scores(turn.now - FAILURE_BASELINE))
+    found = levels(turn.scores(turn.now - PRE_PERIOD), turn.settings.fitness.weights.as_dict())
+    return {
+        "failures": [failures.failures, failures.sessions],
+        "levels": {
+            name: [level.mean, level.variance, level.sessions, level.day_variance, level.days]
+            for name, level in found.items()
+        },
+    }
+
+
+def tick_watches(turn: Turn) -> None:
+    """One look at every change that is being watched."""
+    with turn.view() as view:
+        watching = view.find(Proposal, agent=turn.agent, state=ProposalState.WATCHING)
+    for proposal in watching:
+        promoted = promoted_at(proposal)
+        scores = list(turn.scores(promoted))
+        window = timedelta(hours=turn.settings.safety.rollback_window_hours)
+        found = watch(_before(proposal), _levels(turn, scores), _rules(turn))
+        if isinstance(found, Regressed):
+            undo(turn, proposal, Alarm("watch", found.why, _numbers(found), scores))
+        elif turn.now - promoted >= window:
+            _end_window(turn, proposal, scores)
+
+
+def confirm(turn: Turn, proposal: Proposal, why: str, actor: str = ENGINE) -> Proposal:
+    """End the watch: the change stays. Fills fitness_after and the outcome of its decision."""
+    before = _before(proposal).get(COMPOSITE)
+    after = _levels(turn, list(turn.scores(promoted_at(proposal)))).get(COMPOSITE)
+    with turn.transaction(actor) as tx:
+        moved = tx.move(proposal, ProposalState.CONFIRMED, why=why)
+        amend(
+            tx,
+            proposal.decision_id,
+            f"confirmed: {why}",
+            outcome=DecisionOutcome.IMPROVED if _won_live(proposal) else DecisionOutcome.NEUTRAL,
+            fitness_before=before.mean if before else None,
+            fitness_after=after.mean if after else None,
+        )
+        close_breaker(tx, proposal.agent, proposal.layer)
+    turn.report.add("confirm", proposal.proposal_id, "pass", f"{proposal.version} is confirmed: {why}")
+    return moved
+
+
+def _end_window(turn: Turn, proposal: Proposal, scores: Sequence[SessionScore]) -> None:
+    enough = len(scores) >= _rules(turn).min_sessions
+    keeps = proposal.layer is not Layer.MEMORY or turn.settings.watch.on_unconfirmed == "keep"
+    if enough or _won_live(proposal) or keeps:
+        confirm(turn, proposal, f"{len(scores)} sessions since its promotion show no regression")
+        return
+    why = f"only {len(scores)} sessions in its window: an unconfirmed memory change is reverted"
+    with turn.transaction() as tx:
+        roll_back(tx, tx.get(Proposal, proposal.proposal_id), why, "timed_revert")
+        amend(tx, proposal.decision_id, why, outcome=DecisionOutcome.NEUTRAL)
+    turn.report.add("confirm", proposal.proposal_id, "not_enough_data", why)
+
+
+def _won_live(proposal: Proposal) -> bool:
+    return any(step.name == "experiment" and step.answer == "pass" for step in proposal.proofs)
+
+
+def _rules(turn: Turn) -> WatchRules:
+    return WatchRules(
+        regression_delta=turn.settings.fitness.thresholds.regression_delta,
+        max_regression=turn.settings.safety.max_regression_threshold,
+    )
+
+
+def _levels(turn: Turn, scores: Sequence[SessionScore]) -> dict[str, Level]:
+    return levels(scores, turn.settings.fitness.weights.as_dict())
+
+
+def _before(proposal: Proposal) -> dict[str, Level]:
+    told = proposal.work.get("baseline", {}).get("levels", {})
+    return {name: Level(v[0], v[1], int(v[2]), v[3], v[4]) for name, v in told.items()}
+
+
+def _numbers(found: Regressed) -> dict[str, float]:
+    drops = {f"{d.metric}_drop": d.estimate for d in found.drops}
+    return drops | {f"{d.metric}_lower": d.lower for d in found.drops}
