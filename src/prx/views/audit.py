@@ -1,0 +1,46 @@
+"""The audit chain as seen from outside: is it whole, and its rows for keeping elsewhere."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prx.domain.answers import Failed
+from prx.domain.events import AuditRow
+from prx.ledger.audit import EMPTY, Head, verify_chain
+from prx.ledger.port import View
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCheck:
+    """Whether the chain is whole; `head` is the link to note outside, so that a cut end is seen next time."""
+
+    whole: bool
+    why: str
+    code: str | None
+    rows: int
+    head: str
+
+
+def rows(view: View) -> Iterator[AuditRow]:
+    """All links, oldest first, read in pages."""
+    after = 0
+    while page := view.audit_rows(after=after, limit=PAGE):
+        yield from page
+        after += len(page)
+
+
+def verify(view: View, *, noted: Head | None = None) -> AuditCheck:
+    """Recompute every link. `noted`: the head as written down outside the store before."""
+    last = EMPTY
+
+    def read() -> Iterator[AuditRow]:
+        nonlocal last
+        for row in rows(view):
+            last = Head(row.seq, row.hash)
+            yield row
+
+    answer = verify_chain(read(), head=noted)
+    failed = isinstance(answer, Failed)
+    code = answer.code if isinstance(answer, Failed) else None
+    return AuditCheck(not failed, answer.why, code, last.seq, f"{last.seq}:{last.hash}")

@@ -1,0 +1,194 @@
+"""Experiments: the list, and everything that one of them measured and corrected."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from prx.domain.experiments import Experiment, ExperimentStatus, Look, Plan
+from prx.domain.layers import Layer
+from prx.ledger.port import View
+
+
+def experiments(
+    view: View,
+    *,
+    agent: str | None = None,
+    status: ExperimentStatus | None = None,
+    layer: Layer | None = None,
+) -> tuple[Experiment, ...]:
+    """Experiments, newest first."""
+    return view.find(Experiment, agent=agent, state=status, layer=layer, newest_first=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Which correction moved which number: `name` says the step, `before` and `after` the values."""
+
+    name: str
+    before: float | None
+    after: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionRow:
+    """One dimension (or cost) at the last look; a value that is not known is None, `note` says why."""
+
+    name: str
+    weight: float | None
+    control: float | None = None
+    treatment: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_naive: float | None = None
+    p_bonferroni: float | None = None
+    p_holm: float | None = None
+    coverage: tuple[float, float] | None = None
+    guardrail: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One validity check or guardrail: pass, fail, not_enough_data or error, and why."""
+
+    name: str
+    answer: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """Everything of one experiment, ready to show."""
+
+    experiment: Experiment
+    looks: tuple[Look, ...]
+    last: Look | None
+    dimensions: tuple[DimensionRow, ...]
+    validity: tuple[Check, ...]
+    corrections: tuple[Correction, ...]
+    effects: dict[str, Any]
+    waits_for: str
+
+
+VALIDITY = ("sample ratio", "exposure", "contamination", "lost sessions")
+
+
+def details(experiment: Experiment) -> Details:
+    """Read one experiment's stored looks; nothing is computed again."""
+    looks = tuple(look for look in experiment.looks if look.is_look)
+    last = looks[-1] if looks else None
+    newest = experiment.looks[-1] if experiment.looks else None
+    return Details(
+        experiment=experiment,
+        looks=experiment.looks,
+        last=last,
+        dimensions=_dimensions(experiment.plan, last),
+        validity=_validity(newest),
+        corrections=corrections(experiment.plan, last),
+        effects=dict(last.extra.get("effects") or {}) if last else {},
+        waits_for=_waits_for(experiment, newest),
+    )
+
+
+def corrections(plan: Plan | None, look: Look | None) -> tuple[Correction, ...]:
+    """What stands between the plain test and the conclusion, in order of application."""
+    if look is None:
+        return ()
+    found = [
+        Correction(
+            "sequential looks (p)",
+            look.p_naive,
+            look.p_value,
+            f"{look.number} looks share alpha by {plan.spending if plan else 'the plan'}",
+        ),
+        Correction(
+            "early stopping (estimate)",
+            look.difference,
+            look.median_unbiased,
+            "estimates at a stopped trial exaggerate; this one is median-unbiased",
+        ),
+    ]
+    missing = look.extra.get("missing_bound") or {}
+    if "worst_case" in missing:
+        found.append(
+            Correction(
+                "missing sessions (estimate)",
+                look.difference,
+                missing["worst_case"],
+                "what sessions without a value could hide at worst",
+            )
+        )
+    worst = _smallest(look.extra.get("dimensions") or {})
+    if worst:
+        name, row = worst
+        found.append(
+            Correction(
+                f"several dimensions ({name}, p)",
+                row["p_naive"],
+                row["p_bonferroni"],
+                f"Bonferroni over all dimensions; Holm {row['p_holm']:.3g}",
+            )
+        )
+    if plan is not None and plan.fdr_alpha is not None:
+        found.append(
+            Correction(
+                "several experiments (alpha)",
+                (1 - plan.confidence_level) / 2,
+                plan.fdr_alpha,
+                "level at which it may be promoted without a person",
+            )
+        )
+    return tuple(found)
+
+
+def _smallest(dimensions: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    known = [(name, row) for name, row in dimensions.items() if "p_naive" in row and "p_bonferroni" in row]
+    return min(known, key=lambda item: item[1]["p_naive"]) if known else None
+
+
+def _dimensions(plan: Plan | None, look: Look | None) -> tuple[DimensionRow, ...]:
+    if look is None:
+        return ()
+    weights = plan.weights if plan else {}
+    guards = look.extra.get("guardrails") or {}
+    rows = look.extra.get("dimensions") or {}
+    return tuple(
+        _dimension(name, weights.get(name), row, (guards.get(name) or {}).get("answer", ""))
+        for name, row in rows.items()
+    )
+
+
+def _dimension(name: str, weight: float | None, row: dict[str, Any], guardrail: str) -> DimensionRow:
+    if "not_enough_data" in row:
+        return DimensionRow(name, weight, guardrail=guardrail, note=str(row["not_enough_data"]))
+    return DimensionRow(
+        name=name,
+        weight=weight,
+        control=row.get("control"),
+        treatment=row.get("treatment"),
+        difference=row.get("difference"),
+        low=row.get("low"),
+        high=row.get("high"),
+        p_naive=row.get("p_naive"),
+        p_bonferroni=row.get("p_bonferroni"),
+        p_holm=row.get("p_holm"),
+        coverage=(row["control_coverage"], row["treatment_coverage"]) if "control_coverage" in row else None,
+        guardrail=guardrail,
+    )
+
+
+def _validity(look: Look | None) -> tuple[Check, ...]:
+    answers = (look.extra.get("validity") or []) if look else []
+    names = (
+        VALIDITY if len(answers) == len(VALIDITY) else tuple(f"check {i + 1}" for i in range(len(answers)))
+    )
+    return tuple(Check(name, one["answer"], one["why"]) for name, one in zip(names, answers, strict=True))
+
+
+def _waits_for(experiment: Experiment, newest: Look | None) -> str:
+    if experiment.status is not ExperimentStatus.RUNNING:
+        return ""
+    if newest is not None and not newest.is_look and newest.note:
+        return newest.note
+    return "its first look" if newest is None else "more information"
