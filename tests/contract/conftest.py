@@ -4,14 +4,15 @@ from pathlib import Path
 import pytest
 from ledger_samples import seeded_ids
 
-from prx.ledger import Ledger, open_memory
+from prx.ledger import Ledger, open_memory, open_sqlite
 from prx.records import RecordStore
 from prx.records import open_memory as open_memory_records
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", "sqlite"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    opened = open_memory(seeded_ids())
+    ids = seeded_ids()
+    opened = open_memory(ids) if request.param == "memory" else open_sqlite(tmp_path / "ledger.sqlite", ids)
     yield opened
     opened.close()
 

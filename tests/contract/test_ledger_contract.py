@@ -2,12 +2,11 @@
 
 import threading
 from datetime import timedelta
-from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
-from ledger_samples import NOW, path_to, proposal, store_parts, version, walk, write
+from ledger_samples import NOW, proposal, store_parts, version, walk, write
 
 from prx.domain.answers import Passed
 from prx.domain.baselines import Baseline
@@ -18,38 +17,44 @@ from prx.domain.proposals import TRANSITIONS, Proposal, ProposalState
 from prx.domain.versions import Manifest, PromptSet, Version, VersionStatus, part_hash
 from prx.ledger import Ledger, verify_chain
 
-ILLEGAL = [(a, b) for a, b in product(ProposalState, repeat=2) if b not in TRANSITIONS[a]]
-LEGAL = [(a, b) for a, b in product(ProposalState, repeat=2) if b in TRANSITIONS[a]]
 
-
-@pytest.mark.parametrize(("here", "there"), ILLEGAL)
-def test_a_step_outside_the_table_is_refused_and_leaves_no_trace(
-    ledger: Ledger, here: ProposalState, there: ProposalState
+@pytest.mark.parametrize("here", list(ProposalState))
+def test_every_step_outside_the_table_is_refused_and_leaves_no_trace(
+    ledger: Ledger, here: ProposalState
 ) -> None:
     stored = write(ledger, lambda tx: walk(tx, proposal(), here))
     with ledger.view() as view:
         before = view.audit_rows()
-    with pytest.raises(IllegalTransition, match="cannot become"):
-        write(ledger, lambda tx: tx.move(stored, there, why="no"))
+    for there in set(ProposalState) - TRANSITIONS[here]:
+        with pytest.raises(IllegalTransition, match="cannot become"):
+            write(ledger, lambda tx, there=there: tx.move(stored, there, why="no"))
     with ledger.view() as view:
-        assert view.get(Proposal, "p1").state == here
+        assert view.find(Proposal) == (stored,)
         assert view.audit_rows() == before
 
 
-@pytest.mark.parametrize(("here", "there"), LEGAL)
-def test_a_step_of_the_table_is_taken_with_its_audit_row(
-    ledger: Ledger, here: ProposalState, there: ProposalState
-) -> None:
+@pytest.mark.parametrize("here", list(ProposalState))
+def test_every_step_of_the_table_is_taken_with_its_audit_row(ledger: Ledger, here: ProposalState) -> None:
     later = NOW + timedelta(hours=1)
-    stored = write(ledger, lambda tx: walk(tx, proposal(), here))
-    moved = write(ledger, lambda tx: tx.move(stored, there, why="because", risk=0.3), at=later)
-    with ledger.view() as view:
-        assert view.get(Proposal, "p1") == moved
-        last = view.audit_rows()[-1]
-    assert (moved.state, moved.why, moved.risk, moved.state_since) == (there, "because", 0.3, later)
-    assert (last.kind, last.subject, last.at, last.actor) == ("proposal.moved", "p1", later, "engine")
-    assert msgspec.json.decode(last.body or "")["from"] == here
-    assert len(path_to(here)) + 1 == last.seq
+    for there in sorted(TRANSITIONS[here]):
+        stored = write(ledger, lambda tx, name=f"p-{there}": walk(tx, proposal(name), here))
+        moved = write(
+            ledger,
+            lambda tx, stored=stored, there=there: tx.move(stored, there, why="because", risk=0.3),
+            at=later,
+        )
+        with ledger.view() as view:
+            assert view.get(Proposal, f"p-{there}") == moved
+            last = view.audit_rows()[-1]
+        assert (moved.state, moved.why, moved.risk, moved.state_since) == (there, "because", 0.3, later)
+        assert (last.kind, last.subject, last.at, last.actor) == (
+            "proposal.moved",
+            f"p-{there}",
+            later,
+            "engine",
+        )
+        step = msgspec.json.decode(last.body or "")
+        assert (step["from"], step["to"]) == (here, there)
 
 
 def test_a_step_from_a_state_that_is_no_longer_true_is_a_conflict(ledger: Ledger) -> None:

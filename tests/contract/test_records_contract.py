@@ -124,7 +124,7 @@ def test_feedback_finds_its_session_whichever_arrives_first(
 ) -> None:
     target = {"session": "s1", "interaction": "s1-call-1", "ref": "R", "ref of the call": "r"}[kind]
     traffic: list[Record] = [start("s1", ref="R"), call("s1", 1, 1, ref="r")]
-    given: list[Record] = [thumb("f", kind.split()[0], target)]
+    given: list[Record] = [thumb("f", kind.split(maxsplit=1)[0], target)]
     first, second = (given, traffic) if feedback_first else (traffic, given)
     records.append(first)
     cursor, _ = records.changed_sessions(after=0)

@@ -5,5 +5,16 @@ from prx.ledger.kinds import KINDS
 from prx.ledger.memory import open_memory
 from prx.ledger.port import Ledger, Transaction, View
 from prx.ledger.serving import serving
+from prx.ledger.sqlite import open_sqlite
 
-__all__ = ["KINDS", "Head", "Ledger", "Transaction", "View", "open_memory", "serving", "verify_chain"]
+__all__ = [
+    "KINDS",
+    "Head",
+    "Ledger",
+    "Transaction",
+    "View",
+    "open_memory",
+    "open_sqlite",
+    "serving",
+    "verify_chain",
+]

@@ -1,0 +1,7 @@
+"""SQLite files opened safely: pooled connections, failures in words, migrations."""
+
+from prx.sqlite.database import Database
+from prx.sqlite.schema import Schema
+from prx.sqlite.statements import read_statements
+
+__all__ = ["Database", "Schema", "read_statements"]
