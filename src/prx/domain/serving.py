@@ -36,17 +36,3 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     experiments: tuple[ServedExperiment, ...] = ()
     killed: bool = False
     baselines: dict[str, tuple[str, ...]] = {}
-
-
-class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """Default texts that an app offered for one prompt, newest last, as content hashes."""
-
-    baseline_id: str
-    agent: str
-    name: str
-    text_hashes: tuple[str, ...] = ()
-
-
-def baseline_id(agent: str, name: str) -> str:
-    """Key of a baseline."""
-    return f"{agent}/{name}"

@@ -6,13 +6,13 @@ from datetime import datetime
 import msgspec
 
 from prx.domain.answers import NotEnoughData
+from prx.domain.baselines import Baseline, baseline_id
 from prx.domain.codec import content_hash
 from prx.domain.events import Control
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.layers import Layer
 from prx.domain.records import PromptSeen
 from prx.domain.scores import SessionScore
-from prx.domain.serving import Baseline, baseline_id
 from prx.domain.versions import PromptSet, VersionSource
 from prx.engine.context import Context, control_of
 from prx.engine.report import Report

@@ -1,0 +1,138 @@
+"""A draft becomes a proposal with its decision record."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from prx.domain.changes import Change, PromptPatch, layer_of
+from prx.domain.decisions import Decision
+from prx.domain.events import Event, EventName
+from prx.domain.ids import cycle_id
+from prx.domain.layers import Layer
+from prx.domain.proposals import ExpectedEffect, Proposal, ProposalState
+from prx.domain.versions import part_hash
+from prx.ledger.port import Transaction, View
+from prx.propose.draft import PastChange
+from prx.prove.applying import treated_part
+from prx.release.applied import current
+
+LIFETIME = timedelta(days=60)
+FAILED_STATES = (ProposalState.REJECTED, ProposalState.ROLLED_BACK)
+OPEN_STATES = tuple(
+    state
+    for state in ProposalState
+    if state
+    not in (
+        ProposalState.CONFIRMED,
+        ProposalState.ROLLED_BACK,
+        ProposalState.REJECTED,
+        ProposalState.CANCELLED,
+        ProposalState.EXPIRED,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """Everything that a new proposal says of itself; `data_points` counts the sessions behind it."""
+
+    agent: str
+    change: Change
+    description: str
+    rationale: str
+    trigger: str
+    author: str
+    fingerprint: str
+    risk: float
+    data_points: int
+    evidence: tuple[str, ...] = ()
+    expected: ExpectedEffect | None = None
+    fitness_before: float | None = None
+    cost_usd: float = 0.0
+
+
+def file_proposal(tx: Transaction, filing: Filing) -> Proposal:
+    """Write the proposal on the current version. Raises: InvalidInput when the change does not fit it."""
+    layer = layer_of(filing.change)
+    base = current(tx, filing.agent)
+    treated = treated_part(tx.part(base.manifest.part(layer)), filing.change)
+    decision_id, cycle = tx.ids.new(tx.now), cycle_id(tx.now)
+    proposal = Proposal(
+        proposal_id=tx.ids.new(tx.now),
+        agent=filing.agent,
+        layer=layer,
+        change=filing.change,
+        description=filing.description,
+        rationale=filing.rationale,
+        trigger=filing.trigger,
+        author=filing.author,
+        base=base.manifest.part(layer),
+        treated=tx.put_part(treated),
+        fingerprint=filing.fingerprint,
+        risk=filing.risk,
+        created_at=tx.now,
+        state_since=tx.now,
+        expires_at=tx.now + LIFETIME,
+        decision_id=decision_id,
+        cycle_id=cycle,
+        evidence=filing.evidence,
+        data_points=filing.data_points,
+        expected=filing.expected,
+        cost_usd=filing.cost_usd,
+    )
+    assert proposal.treated == part_hash(treated)
+    tx.put(proposal)
+    tx.put(_decision(filing, proposal, layer))
+    tx.audit("proposal.created", proposal.proposal_id, {"layer": layer, "author": filing.author})
+    tx.emit(
+        Event(
+            event_id=tx.ids.new(tx.now),
+            at=tx.now,
+            agent=filing.agent,
+            name=EventName.PROPOSED,
+            summary=filing.description,
+            subject=proposal.proposal_id,
+            layer=layer,
+            details={"author": filing.author, "risk": filing.risk},
+        )
+    )
+    return proposal
+
+
+def past_changes(view: View, agent: str, layer: Layer) -> tuple[PastChange, ...]:
+    """Changes of the layer that failed: they are never proposed again unmodified."""
+    return tuple(
+        PastChange(past.fingerprint, past.change, past.why)
+        for past in view.find(Proposal, agent=agent, layer=layer, state=FAILED_STATES)
+    )
+
+
+def open_proposals(view: View, agent: str, layer: Layer) -> tuple[Proposal, ...]:
+    """Proposals of the layer that are not settled yet."""
+    return view.find(Proposal, agent=agent, layer=layer, state=OPEN_STATES)
+
+
+def _decision(filing: Filing, proposal: Proposal, layer: Layer) -> Decision:
+    return Decision(
+        decision_id=proposal.decision_id,
+        cycle_id=proposal.cycle_id,
+        layer=layer,
+        timestamp=proposal.created_at,
+        proposal=_described(filing),
+        rationale=filing.rationale,
+        data_points=filing.data_points,
+        agent=filing.agent,
+        proposal_id=proposal.proposal_id,
+        fitness_before=filing.fitness_before,
+    )
+
+
+def _described(filing: Filing) -> dict[str, Any]:
+    kind = "prompt_edit" if isinstance(filing.change, PromptPatch) else f"{layer_of(filing.change)}_change"
+    return {
+        "type": kind,
+        "description": filing.description,
+        "parameters": msgspec.to_builtins(filing.change),
+    }
