@@ -1,0 +1,35 @@
+"""Error rates of intervals and guardrails that are read at any time; the long runs are resumable."""
+
+import pytest
+from anytime_cells import CELLS
+from monte_carlo import Cell, compatible, holds, run, run_fast
+
+
+def _named(cell: Cell) -> str:
+    return cell.name
+
+
+@pytest.mark.parametrize("cell", [c for c in CELLS if c.fast_runs and not c.control], ids=_named)
+def test_a_short_run_leaves_the_claimed_rate_possible(cell: Cell) -> None:
+    result = run_fast(cell)
+    assert compatible(cell, result), f"{cell.claim}: {result}"
+
+
+@pytest.mark.parametrize("cell", [c for c in CELLS if c.fast_runs and c.control], ids=_named)
+def test_a_short_run_of_a_negative_control_refutes_the_claim(cell: Cell) -> None:
+    result = run_fast(cell)
+    assert not compatible(cell, result), f"{cell.claim}: {result}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", [c for c in CELLS if not c.control], ids=_named)
+def test_the_claimed_rate_holds(cell: Cell) -> None:
+    result = run(cell)
+    assert holds(cell, result), f"{cell.claim}: {result}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", [c for c in CELLS if c.control], ids=_named)
+def test_a_negative_control_fails_the_same_claim(cell: Cell) -> None:
+    result = run(cell)
+    assert not holds(cell, result), f"{cell.claim}: {result}"
