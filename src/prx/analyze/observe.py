@@ -10,17 +10,15 @@ from datetime import datetime
 
 from prx.analyze.rules import AnalyzeRules
 from prx.domain.answers import NotEnoughData
-from prx.domain.plaintext import folded, quoted
+from prx.domain.plaintext import quoted
 from prx.domain.records import FeedbackName, Interaction, Terminal, ToolStatus, Trace
 from prx.domain.scores import SessionScore
+from prx.domain.told import request_text, same_text, told_answer
 from prx.domain.words import content_words
 
 GOOD_FROM = 0.5
 _MAX_WORDS = 60
-_MAX_TEXT = 4000
-_MAX_ANSWER = 200
 _MAX_LABEL = 120
-_NUMBER_WORDS = frozenset({"up", "down", "yes", "no", "true", "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def observe(
 ) -> Seen:
     """The row of one session; `prompts` maps a prompt's name to the content hash of its current text."""
     start, calls = trace.start, trace.interactions
-    answer = _told_answer(trace, rules)
+    answer = told_answer(trace, rules.answer_names)
     named = start.user
     return Seen(
         session_id=start.session_id,
@@ -85,41 +83,11 @@ def keyed(key: str, kind: str, name: str) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
-def same_text(a: str, b: str) -> bool:
-    """Equal but for case, spaces, unseen characters and an end mark."""
-    return folded(a).strip(" .!。！") == folded(b).strip(" .!。！")
-
-
-def request_text(calls: tuple[Interaction, ...]) -> str:
-    """What the user asked first: the last user message of the first call that has one."""
-    for call in calls:
-        for message in reversed(call.messages):
-            if message.role == "user":
-                return message.content[:_MAX_TEXT]
-    return ""
-
-
 def _terms(calls: tuple[Interaction, ...]) -> frozenset[str] | None:
     found = content_words(request_text(calls))
     if isinstance(found, NotEnoughData):
         return None if request_text(calls).strip() else frozenset()
     return frozenset(list(dict.fromkeys(found))[:_MAX_WORDS])
-
-
-def _told_answer(trace: Trace, rules: AnalyzeRules) -> str | None:
-    for item in sorted(trace.feedback, key=lambda f: f.at, reverse=True):
-        if item.name in rules.answer_names and isinstance(item.value, str) and _is_text(item.value):
-            return item.value.strip()[:_MAX_ANSWER]
-    return None
-
-
-def _is_text(value: str) -> bool:
-    word = value.strip().lower()
-    try:
-        float(word)
-    except ValueError:
-        return bool(word) and word not in _NUMBER_WORDS
-    return False
 
 
 def _bad(calls: tuple[Interaction, ...], score: SessionScore | None) -> bool | None:

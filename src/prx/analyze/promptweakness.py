@@ -6,13 +6,13 @@ from dataclasses import replace
 from prx.analyze.cells import Cell, concentrated, severity_of
 from prx.analyze.found import Detected, Found, Undecided, name_of
 from prx.analyze.observe import Seen
-from prx.analyze.prompttext import key_of, known_labels, line_about
 from prx.analyze.rules import AnalyzeRules
 from prx.analyze.sample import evidence_of
 from prx.analyze.terms import distinctive_terms
 from prx.domain.answers import NotEnoughData
 from prx.domain.findings import FindingKind
 from prx.domain.layers import Layer
+from prx.domain.promptlines import key_of, known_labels, line_about
 
 NAME = "prompt_weakness"
 

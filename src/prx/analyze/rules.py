@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from prx.domain.told import ANSWER_NAMES
+
 DETECTORS = ("repeated_failure", "prompt_weakness", "latency_outlier", "cost_inefficiency", "memory_gap")
 
 
@@ -38,7 +40,7 @@ class AnalyzeRules:
     margin: float = 0.05
     recall_floor: float = 0.35
     max_terms: int = 8
-    answer_names: tuple[str, ...] = ("correction", "expected", "answer", "label")
+    answer_names: tuple[str, ...] = ANSWER_NAMES
 
     @property
     def detector_alpha(self) -> float:
