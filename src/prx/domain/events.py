@@ -85,7 +85,10 @@ class Due(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Circuit breaker of one agent and layer: closed, open (with `until`) or half_open."""
+    """Circuit breaker of one agent and layer: closed, open (with `until`) or half_open.
+
+    `slow_since`: since when `slow_version` fails more than it should, without a break.
+    """
 
     breaker_id: str
     agent: str
@@ -95,6 +98,8 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trips: int = 0
     permit: str | None = None
     permit_until: datetime | None = None
+    slow_version: str | None = None
+    slow_since: datetime | None = None
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

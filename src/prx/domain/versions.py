@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -97,7 +98,11 @@ class VersionStatus(StrEnum):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One version of one agent; `label` is never reused."""
+    """One version of one agent; `label` is never reused.
+
+    `layer` is what it changed; `baseline` the failure rate and fitness levels before it, frozen when it
+    began to serve, for breaker and watch.
+    """
 
     snapshot_id: str
     agent: str
@@ -111,6 +116,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     proposal_id: str | None = None
     note: str = ""
     schema: int = SNAPSHOT_SCHEMA
+    baseline: dict[str, Any] = {}
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True):

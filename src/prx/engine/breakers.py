@@ -7,15 +7,17 @@ from typing import Any
 import msgspec
 
 from prx.domain.errors import InvalidInput
+from prx.domain.events import Breaker
 from prx.domain.experiments import CONTROL, TREATMENT, Experiment, ExperimentStatus
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.scores import SessionScore
+from prx.domain.versions import Version
 from prx.engine.preperiod import failure_rate
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, undo
 from prx.ledger.port import View
 from prx.release.applied import current
-from prx.release.breaker import LAST_CALLS, BreakerRules, CommonCause, Hold, Rate, Tick, Trip, tick
+from prx.release.breaker import LAST_CALLS, BreakerRules, CommonCause, Hold, Rate, Trip, tick
 from prx.release.stop import cancel_experiment
 from prx.settings import Settings
 
@@ -35,32 +37,26 @@ def breaker_rules(settings: Settings) -> BreakerRules:
 
 
 def tick_breakers(turn: Turn) -> None:
-    """One tick for every running experiment and for the newest change of each layer that serves."""
+    """One tick for every running experiment and for every change that serves."""
     with turn.view() as view:
         running = view.find(Experiment, agent=turn.agent, state=ExperimentStatus.RUNNING)
         served = _in_force(view, turn.agent)
     for experiment in running:
         _tick_experiment(turn, experiment)
-    for proposal in served:
-        _tick_change(turn, proposal)
+    for version in served:
+        _tick_version(turn, version)
 
 
-def promoted_at(proposal: Proposal) -> datetime:
-    """When the change began to serve everyone."""
-    told = proposal.work.get("promoted_at")
-    return datetime.fromisoformat(told) if told else proposal.state_since
-
-
-def _in_force(view: View, agent: str) -> list[Proposal]:
-    watching = list(view.find(Proposal, agent=agent, state=ProposalState.WATCHING))
+def _in_force(view: View, agent: str) -> list[Version]:
+    """The served version, and those under it whose change is still being watched."""
     try:
-        version = current(view, agent)
+        served = [current(view, agent)]
     except InvalidInput:
-        return watching
-    newest = view.maybe(Proposal, version.proposal_id) if version.proposal_id else None
-    if newest and newest.state is ProposalState.CONFIRMED:
-        watching.append(newest)
-    return watching
+        return []
+    for proposal in view.find(Proposal, agent=agent, state=ProposalState.WATCHING):
+        if proposal.version and proposal.version != served[0].label:
+            served.append(view.version(agent, proposal.version))
+    return [version for version in served if version.baseline and version.layer and version.parents]
 
 
 def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
@@ -69,7 +65,7 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
     treated = [s for s in scores if s.assigned == TREATMENT]
     control = [s for s in scores if s.assigned == CONTROL]
     since = turn.now - timedelta(hours=rules.window_hours)
-    frozen, concurrent = _frozen(experiment.state), failure_rate(control)
+    frozen, concurrent = _frozen(experiment.state.get("baseline", {})), failure_rate(control)
     found = tick(
         failure_rate(s for s in treated if s.started_at >= since),
         failure_rate(treated[-LAST_CALLS:]),
@@ -82,7 +78,11 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
         control_baseline=frozen,
     )
     if not isinstance(found, Trip):
-        _keep_slow(turn, experiment, found)
+        slow = found.reading.slow_since if isinstance(found, Hold) else None
+        if slow != _slow_since(experiment.state):
+            state = {**experiment.state, "slow_since": slow.isoformat() if slow else None}
+            with turn.transaction() as tx:
+                tx.put(msgspec.structs.replace(tx.get(Experiment, experiment.experiment_id), state=state))
         return
     window = [s for s in treated if s.started_at >= since]
     alarm = Alarm("breaker", found.why, reading_numbers(found.reading), window or treated)
@@ -90,7 +90,7 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
         proposal = tx.get(Proposal, experiment.proposal_id) if experiment.proposal_id else None
         version = experiment.control.version
         incident = record_incident(
-            tx, turn.agent, experiment.layer, alarm, proposal=proposal, restored=version
+            tx, turn.agent, experiment.layer, alarm, version=None, proposal=proposal, restored=version
         )
         cancel_experiment(tx, tx.get(Experiment, experiment.experiment_id), reason="breaker", why=found.why)
         open_breaker(tx, turn.agent, experiment.layer, hours=turn.settings.breaker.cooldown_hours)
@@ -99,48 +99,47 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
     )
 
 
-def _tick_change(turn: Turn, proposal: Proposal) -> None:
+def _tick_version(turn: Turn, version: Version) -> None:
     rules = breaker_rules(turn.settings)
-    promoted = promoted_at(proposal)
     since = turn.now - timedelta(hours=rules.window_hours)
-    recent = list(turn.scores(max(promoted, since)))
-    last = recent if len(recent) >= rules.min_sessions else _last_sessions(turn, promoted)
+    recent = list(turn.scores(max(version.created_at, since)))
+    last = recent if len(recent) >= rules.min_sessions else _last_sessions(turn, version.created_at)
+    with turn.view() as view:
+        breaker = view.maybe(Breaker, f"{turn.agent}/{version.layer}")
+    slow_since = breaker.slow_since if breaker and breaker.slow_version == version.label else None
     found = tick(
         failure_rate(recent),
         failure_rate(last[-LAST_CALLS:]),
-        _frozen(proposal.work),
-        age=turn.now - promoted,
-        slow_since=_slow_since(proposal.work),
+        _frozen(version.baseline),
+        age=turn.now - version.created_at,
+        slow_since=slow_since,
         now=turn.now,
         rules=rules,
     )
     if isinstance(found, Trip):
-        undo(turn, proposal, Alarm("breaker", found.why, reading_numbers(found.reading), recent or last))
+        undo(turn, version, Alarm("breaker", found.why, reading_numbers(found.reading), recent or last))
         return
-    _keep_slow(turn, proposal, found)
+    slow = found.reading.slow_since if isinstance(found, Hold) else None
+    if slow != slow_since:
+        _keep_slow(turn, version, slow)
     if isinstance(found, CommonCause):
-        turn.report.add("breaker", proposal.proposal_id, "error", found.why)
+        turn.report.add("breaker", version.label, "error", found.why)
 
 
 def _last_sessions(turn: Turn, promoted: datetime) -> Sequence[SessionScore]:
     return list(turn.scores(max(promoted, turn.now - timedelta(days=7))))
 
 
-def _keep_slow(turn: Turn, subject: Experiment | Proposal, found: Tick) -> None:
-    slow = found.reading.slow_since if isinstance(found, Hold) else None
-    known = subject.state if isinstance(subject, Experiment) else subject.work
-    if slow == _slow_since(known):
-        return
-    changed = {**known, "slow_since": slow.isoformat() if slow else None}
+def _keep_slow(turn: Turn, version: Version, slow: datetime | None) -> None:
+    key, layer = f"{turn.agent}/{version.layer}", version.layer
+    assert layer is not None
     with turn.transaction() as tx:
-        if isinstance(subject, Experiment):
-            tx.put(msgspec.structs.replace(tx.get(Experiment, subject.experiment_id), state=changed))
-        else:
-            tx.put(msgspec.structs.replace(tx.get(Proposal, subject.proposal_id), work=changed))
+        breaker = tx.maybe(Breaker, key) or Breaker(breaker_id=key, agent=turn.agent, layer=layer)
+        tx.put(msgspec.structs.replace(breaker, slow_since=slow, slow_version=version.label))
 
 
-def _frozen(kept: dict[str, Any]) -> Rate:
-    failures, sessions = kept.get("baseline", {}).get("failures", [0, 0])
+def _frozen(baseline: dict[str, Any]) -> Rate:
+    failures, sessions = baseline.get("failures", [0, 0])
     return Rate(int(failures), int(sessions))
 
 

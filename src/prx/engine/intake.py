@@ -1,7 +1,10 @@
 """From records to what the engine reasons about: known prompts and scored sessions."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -16,6 +19,7 @@ from prx.domain.scores import SessionScore
 from prx.domain.versions import PromptSet, VersionSource
 from prx.engine.context import Context, control_of
 from prx.engine.report import Report
+from prx.engine.watching import freeze_baseline
 from prx.fitness.curves import AUTO_TARGET_SESSIONS, auto_token_targets
 from prx.fitness.rules import FitnessRules
 from prx.fitness.session import score_session
@@ -35,15 +39,16 @@ def register_prompts(context: Context, now: datetime, report: Report) -> None:
         if not seen:
             return
         for prompt in seen:
+            before = partial(freeze_baseline, context, prompt.agent, now)
             with context.ledger.transaction(now=now, actor="engine") as tx:
-                done = _register(tx, prompt)
+                done = _register(tx, prompt, before)
             if done:
                 report.add("prompt", f"{prompt.agent}/{prompt.name}", "done", done)
         context.records.set_cursor("prompts", cursor)
         after = cursor
 
 
-def _register(tx: Transaction, seen: PromptSeen) -> str:
+def _register(tx: Transaction, seen: PromptSeen, before: Callable[[], dict[str, Any]]) -> str:
     text_hash = content_hash(seen.text)
     key = baseline_id(seen.agent, seen.name)
     known = tx.maybe(Baseline, key) or Baseline(baseline_id=key, agent=seen.agent, name=seen.name)
@@ -72,6 +77,7 @@ def _register(tx: Transaction, seen: PromptSeen) -> str:
         PromptSet(texts={**part.texts, seen.name: seen.text}),
         source=VersionSource.OPERATOR,
         note=f"prompt {seen.name!r} {changed} by the app",
+        baseline=before(),
     )
     return f"{version.label} holds the {changed} text"
 

@@ -52,17 +52,15 @@ def approve(turn: Turn, proposal_id: str, actor: str, *, simulated: bool = False
     )
     approved = msgspec.structs.replace(proposal, approval=approval)
     live = any(step.name == "experiment" and step.answer == "pass" for step in proposal.proofs)
-    baseline = freeze_baseline(turn)
+    baseline = freeze_baseline(turn.context, turn.agent, turn.now)
     why = f"approved by {actor}"
     with turn.transaction(actor) as tx:
         tx.put(approved)
         tx.audit("proposal.approved", proposal_id, {"content": proposal.treated, "base": proposal.base})
         amend(tx, proposal.decision_id, why, verdict=Verdict.APPROVED, verdict_reason=why)
         if live or proposal.layer is Layer.MEMORY:
-            work = {**approved.work, "baseline": baseline, "promoted_at": turn.now.isoformat()}
-            ready = msgspec.structs.replace(approved, work=work)
-            tx.put(ready)
-            promoted, _ = promote(tx, ready, why=why, evidence="live" if live else "paired_offline")
+            evidence = "live" if live else "paired_offline"
+            promoted, _ = promote(tx, approved, why=why, evidence=evidence, baseline=baseline)
             return promoted
     return approved
 
@@ -159,7 +157,7 @@ def converge_by_hand(turn: Turn, experiment_id: str, actor: str) -> Experiment:
         raise InvalidInput(f"experiment {experiment_id} is {experiment.status} already")
     looked = conclude_by_hand(turn.context, experiment, turn.now)
     stored = msgspec.structs.replace(experiment, looks=(*experiment.looks, looked.look))
-    baseline = freeze_baseline(turn)
+    baseline = freeze_baseline(turn.context, turn.agent, turn.now)
     with turn.transaction(actor) as tx:
         return converge(tx, turn.context, stored, looked.conclusion, baseline=baseline)
 

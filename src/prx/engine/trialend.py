@@ -67,23 +67,23 @@ def converge(
         numbers=_proof_numbers(ended),
         evidence="live",
     )
-    work = {
-        **proposal.work,
-        "baseline": baseline or {},
-        "promoted_at": tx.now.isoformat(),
-        "slow_since": None,
-    }
-    proven = msgspec.structs.replace(proposal, proofs=(*proposal.proofs, step), work=work)
+    proven = msgspec.structs.replace(proposal, proofs=(*proposal.proofs, step))
     tx.put(proven)
-    _move_proposal(tx, context, proven, ended, conclusion)
+    _move_proposal(tx, context, proven, experiment=ended, conclusion=conclusion, baseline=baseline or {})
     return ended
 
 
 def _move_proposal(
-    tx: Transaction, context: Context, proposal: Proposal, experiment: Experiment, conclusion: Conclusion
+    tx: Transaction,
+    context: Context,
+    proposal: Proposal,
+    *,
+    experiment: Experiment,
+    conclusion: Conclusion,
+    baseline: dict[str, Any],
 ) -> None:
     if isinstance(conclusion, Promote):
-        _won(tx, context, proposal, experiment, conclusion)
+        _won(tx, context, proposal, experiment=experiment, conclusion=conclusion, baseline=baseline)
     elif isinstance(conclusion, Inconclusive):
         why = f"experiment {experiment.experiment_id} ended undecided ({conclusion.reason}); control serves"
         until = tx.now + timedelta(days=DEFER_DAYS)
@@ -112,7 +112,13 @@ def _move_proposal(
 
 
 def _won(
-    tx: Transaction, context: Context, proposal: Proposal, experiment: Experiment, conclusion: Promote
+    tx: Transaction,
+    context: Context,
+    proposal: Proposal,
+    *,
+    experiment: Experiment,
+    conclusion: Promote,
+    baseline: dict[str, Any],
 ) -> None:
     plan = plan_of(experiment)
     lift = f"+{conclusion.estimate:.3f} [{conclusion.lift.low:.3f}, {conclusion.lift.high:.3f}]"
@@ -132,7 +138,7 @@ def _won(
         amend(tx, proposal.decision_id, f"{why}; waits for a person: {reason}", evidence="live")
         tx.emit(approval_event(tx, proposal, reason))
         return
-    promote(tx, proposal, why=why, evidence="live")
+    promote(tx, proposal, why=why, evidence="live", baseline=baseline)
     amend(tx, proposal.decision_id, why, verdict=verdict, verdict_reason=why)
 
 

@@ -51,7 +51,7 @@ def look_at(turn: Turn, experiment: Experiment) -> Conclusion:
     acts = looked.conclusion.ends and (
         turn.settings.experiments.auto_converge.enabled or isinstance(looked.conclusion, Invalid | Harmful)
     )
-    baseline = freeze_baseline(turn) if acts else None
+    baseline = freeze_baseline(turn.context, turn.agent, turn.now) if acts else None
     with turn.transaction() as tx:
         tx.put(stored)
         tx.audit(

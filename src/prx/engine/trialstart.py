@@ -127,7 +127,7 @@ def start_for_proposal(turn: Turn, proposal: Proposal) -> None:
         _defer(turn, proposal, f"no experiment: {why}", days=7)
         report.add("experiment", name, "not_enough_data", why)
         return
-    baseline = freeze_baseline(turn)
+    baseline = freeze_baseline(turn.context, turn.agent, turn.now)
     with turn.transaction() as tx:
         experiment = create_experiment(
             tx, proposal.agent, proposal.layer, plan=plan, treated=proposal.treated, proposal=proposal

@@ -6,16 +6,15 @@ from datetime import timedelta
 
 import msgspec
 
-from prx.domain.decisions import DecisionOutcome
 from prx.domain.events import Breaker, Event, EventName, Incident
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal
 from prx.domain.scores import SessionScore
+from prx.domain.versions import Version
 from prx.engine.turn import Turn
 from prx.ledger.port import Transaction
 from prx.release.applied import current
 from prx.release.breaker import Reading
-from prx.release.decisions import amend
 from prx.release.rollback import execute_rollback, plan_rollback
 
 _MAX_COOLDOWN = timedelta(days=7)
@@ -38,31 +37,30 @@ class Alarm:
         return tuple((failed or [s.session_id for s in self.sessions])[-_EVIDENCE:])
 
 
-def undo(turn: Turn, proposal: Proposal, alarm: Alarm) -> None:
-    """Roll back a watched or confirmed change, and open the breaker of its layer."""
+def undo(turn: Turn, version: Version, alarm: Alarm) -> None:
+    """Roll back the change that `version` made, and open the breaker of its layer."""
+    layer = version.layer
+    if layer is None:
+        return
     with turn.transaction() as tx:
-        fresh = tx.get(Proposal, proposal.proposal_id)
+        proposal = tx.maybe(Proposal, version.proposal_id) if version.proposal_id else None
         restored = None
         if turn.settings.safety.rollback_enabled:
-            restored = roll_back(tx, fresh, alarm.why, alarm.detector)
-            amend(
-                tx, fresh.decision_id, f"{alarm.detector}: {alarm.why}", outcome=DecisionOutcome.ROLLED_BACK
-            )
-        incident = record_incident(tx, fresh.agent, fresh.layer, alarm, proposal=fresh, restored=restored)
-        open_breaker(tx, fresh.agent, fresh.layer, hours=turn.settings.breaker.cooldown_hours)
-    turn.report.add(
-        alarm.detector, proposal.proposal_id, "fail", f"{alarm.why}; incident {incident.incident_id}"
-    )
+            restored = roll_back(tx, version, alarm.why, alarm.detector)
+        incident = record_incident(
+            tx, turn.agent, layer, alarm, version=version.label, proposal=proposal, restored=restored
+        )
+        open_breaker(tx, turn.agent, layer, hours=turn.settings.breaker.cooldown_hours)
+    told = f"{alarm.why}; {version.label} was left for {restored}" if restored else alarm.why
+    turn.report.add(alarm.detector, version.label, "fail", f"{told}; incident {incident.incident_id}")
 
 
-def roll_back(tx: Transaction, proposal: Proposal, why: str, detector: str) -> str:
-    """Restore what was served before the proposal; returns the label that serves now."""
-    served = current(tx, proposal.agent)
-    if proposal.version == served.label or proposal.version is None:
-        plan = plan_rollback(tx, proposal.agent)
+def roll_back(tx: Transaction, version: Version, why: str, detector: str) -> str:
+    """Restore what was served before `version` made its change; returns the label that serves now."""
+    if version.label == current(tx, version.agent).label:
+        plan = plan_rollback(tx, version.agent, target=version.parents[0])
     else:
-        version = tx.version(proposal.agent, proposal.version)
-        plan = plan_rollback(tx, proposal.agent, target=version.parents[0], layer=proposal.layer)
+        plan = plan_rollback(tx, version.agent, target=version.parents[0], layer=version.layer)
     return execute_rollback(tx, plan, why=why, detector=detector).restored
 
 
@@ -72,6 +70,7 @@ def record_incident(
     layer: Layer,
     alarm: Alarm,
     *,
+    version: str | None,
     proposal: Proposal | None,
     restored: str | None,
 ) -> Incident:
@@ -84,7 +83,7 @@ def record_incident(
         detector=alarm.detector,
         summary=alarm.why,
         proposal_id=proposal.proposal_id if proposal else None,
-        version=proposal.version if proposal else None,
+        version=version,
         restored=restored,
         numbers=dict(alarm.numbers),
         evidence=alarm.evidence,

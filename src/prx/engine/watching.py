@@ -1,15 +1,15 @@
 """From promotion to confirmation: is fitness still what it was, or better?"""
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from prx.domain.decisions import DecisionOutcome
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
+from prx.domain.records import PRODUCTION
 from prx.domain.scores import SessionScore
-from prx.engine.breakers import promoted_at
-from prx.engine.context import ENGINE
+from prx.engine.context import ENGINE, Context
 from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, failure_rate, levels
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, close_breaker, roll_back, undo
@@ -17,10 +17,14 @@ from prx.release.decisions import amend
 from prx.release.watch import COMPOSITE, Level, Regressed, WatchRules, watch
 
 
-def freeze_baseline(turn: Turn) -> dict[str, Any]:
+def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, Any]:
     """Failure rate of 7 days and fitness levels of 14 days before a change, as plain values."""
-    failures = failure_rate(turn.scores(turn.now - FAILURE_BASELINE))
-    found = levels(turn.scores(turn.now - PRE_PERIOD), turn.settings.fitness.weights.as_dict())
+
+    def scores(span: timedelta) -> Iterator[SessionScore]:
+        return context.records.scores(agent=agent, env=PRODUCTION, since=now - span, until=now)
+
+    failures = failure_rate(scores(FAILURE_BASELINE))
+    found = levels(scores(PRE_PERIOD), context.settings.fitness.weights.as_dict())
     return {
         "failures": [failures.failures, failures.sessions],
         "levels": {
@@ -35,20 +39,22 @@ def tick_watches(turn: Turn) -> None:
     with turn.view() as view:
         watching = view.find(Proposal, agent=turn.agent, state=ProposalState.WATCHING)
     for proposal in watching:
-        promoted = promoted_at(proposal)
+        promoted, before = proposal.state_since, _before(turn, proposal)
         scores = list(turn.scores(promoted))
         window = timedelta(hours=turn.settings.safety.rollback_window_hours)
-        found = watch(_before(proposal), _levels(turn, scores), _rules(turn))
+        found = watch(before, _levels(turn, scores), _rules(turn))
         if isinstance(found, Regressed):
-            undo(turn, proposal, Alarm("watch", found.why, _numbers(found), scores))
+            with turn.view() as view:
+                version = view.version(proposal.agent, proposal.version or "")
+            undo(turn, version, Alarm("watch", found.why, _numbers(found), scores))
         elif turn.now - promoted >= window:
             _end_window(turn, proposal, scores)
 
 
 def confirm(turn: Turn, proposal: Proposal, why: str, actor: str = ENGINE) -> Proposal:
     """End the watch: the change stays. Fills fitness_after and the outcome of its decision."""
-    before = _before(proposal).get(COMPOSITE)
-    after = _levels(turn, list(turn.scores(promoted_at(proposal)))).get(COMPOSITE)
+    before = _before(turn, proposal).get(COMPOSITE)
+    after = _levels(turn, list(turn.scores(proposal.state_since))).get(COMPOSITE)
     with turn.transaction(actor) as tx:
         moved = tx.move(proposal, ProposalState.CONFIRMED, why=why)
         amend(
@@ -72,7 +78,7 @@ def _end_window(turn: Turn, proposal: Proposal, scores: Sequence[SessionScore]) 
         return
     why = f"only {len(scores)} sessions in its window: an unconfirmed memory change is reverted"
     with turn.transaction() as tx:
-        roll_back(tx, tx.get(Proposal, proposal.proposal_id), why, "timed_revert")
+        roll_back(tx, tx.version(proposal.agent, proposal.version or ""), why, "timed_revert")
         amend(tx, proposal.decision_id, why, outcome=DecisionOutcome.NEUTRAL)
     turn.report.add("confirm", proposal.proposal_id, "not_enough_data", why)
 
@@ -92,8 +98,11 @@ def _levels(turn: Turn, scores: Sequence[SessionScore]) -> dict[str, Level]:
     return levels(scores, turn.settings.fitness.weights.as_dict())
 
 
-def _before(proposal: Proposal) -> dict[str, Level]:
-    told = proposal.work.get("baseline", {}).get("levels", {})
+def _before(turn: Turn, proposal: Proposal) -> dict[str, Level]:
+    if proposal.version is None:
+        return {}
+    with turn.view() as view:
+        told = view.version(proposal.agent, proposal.version).baseline.get("levels", {})
     return {name: Level(v[0], v[1], int(v[2]), v[3], v[4]) for name, v in told.items()}
 
 

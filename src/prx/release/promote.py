@@ -1,5 +1,7 @@
 """Promotion: one transaction that composes the current version with a treated part."""
 
+from typing import Any
+
 from prx.domain.errors import Conflict
 from prx.domain.events import Event, EventName
 from prx.domain.layers import Layer
@@ -44,6 +46,7 @@ def new_version(
     note: str,
     proposal_id: str | None = None,
     also_from: tuple[str, ...] = (),
+    baseline: dict[str, Any] | None = None,
 ) -> Version:
     """Append a version that is the current one with another part for `layer`, and serve it."""
     base = current(tx, agent)
@@ -58,14 +61,17 @@ def new_version(
         layer=layer,
         proposal_id=proposal_id,
         note=note,
+        baseline=baseline or {},
     )
     tx.add_version(version)
     tx.point(agent, version.label, expected=pointer.revision if pointer else None)
     return version
 
 
-def promote(tx: Transaction, proposal: Proposal, *, why: str, evidence: str) -> tuple[Proposal, Version]:
-    """Serve the proposal's treated part to everyone and start its watch.
+def promote(
+    tx: Transaction, proposal: Proposal, *, why: str, evidence: str, baseline: dict[str, Any]
+) -> tuple[Proposal, Version]:
+    """Serve the proposal's treated part to everyone and start its watch against `baseline`.
 
     Raises: Conflict when the layer's part is no longer the one that the proposal was proven on.
     """
@@ -85,6 +91,7 @@ def promote(tx: Transaction, proposal: Proposal, *, why: str, evidence: str) -> 
         source=VersionSource.ENGINE,
         note=proposal.description,
         proposal_id=proposal.proposal_id,
+        baseline=baseline,
     )
     moved = tx.move(proposal, ProposalState.WATCHING, why=why, version=version.label)
     amend(
@@ -120,6 +127,7 @@ def _version(
     layer: Layer | None,
     proposal_id: str | None,
     note: str,
+    baseline: dict[str, Any] | None = None,
 ) -> Version:
     return Version(
         snapshot_id=tx.ids.snapshot(tx.now),
@@ -132,6 +140,7 @@ def _version(
         layer=layer,
         proposal_id=proposal_id,
         note=note,
+        baseline=baseline or {},
     )
 
 
