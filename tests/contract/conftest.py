@@ -7,6 +7,7 @@ from ledger_samples import seeded_ids
 from prx.ledger import Ledger, open_memory, open_sqlite
 from prx.records import RecordStore
 from prx.records import open_memory as open_memory_records
+from prx.records import open_sqlite as open_sqlite_records
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -17,8 +18,9 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", "sqlite"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordStore]:
-    opened = open_memory_records()
+    memory = request.param == "memory"
+    opened = open_memory_records() if memory else open_sqlite_records(tmp_path / "records.sqlite")
     yield opened
     opened.close()

@@ -36,11 +36,9 @@ def link_hash(*, prev: str, seq: int, kind: str, actor: str, at_us: int, subject
 
     Lengths make the encoding injective: no two different links share one input.
     """
-    state = hashlib.sha256()
-    for field in (prev, str(seq), kind, actor, str(at_us), subject, body_hash):
-        raw = field.encode()
-        state.update(len(raw).to_bytes(8, "big") + raw)
-    return hashlib.sha256(len(_TAG).to_bytes(8, "big") + _TAG + state.digest()).hexdigest()
+    fields = (prev, str(seq), kind, actor, str(at_us), subject, body_hash)
+    pieces = [_TAG, *(field.encode() for field in fields)]
+    return hashlib.sha256(b"".join(len(raw).to_bytes(8) + raw for raw in pieces)).hexdigest()
 
 
 def next_link(

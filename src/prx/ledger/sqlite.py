@@ -31,7 +31,7 @@ class _Read:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 
-    def _rows(self, name: str, **given: Any) -> list[tuple[Any, ...]]:
+    def _rows(self, name: str, /, **given: Any) -> list[tuple[Any, ...]]:
         return rows(self._connection, _SQL[name], given)
 
     def document(self, kind: str, key: str) -> Document | None:

@@ -2,5 +2,6 @@
 
 from prx.records.memory import open_memory
 from prx.records.port import RecordStore
+from prx.records.sqlite import open_sqlite
 
-__all__ = ["RecordStore", "open_memory"]
+__all__ = ["RecordStore", "open_memory", "open_sqlite"]

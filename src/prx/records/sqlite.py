@@ -1,0 +1,296 @@
+"""Records in one SQLite file, for any number of processes on one machine."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from prx.domain.codec import encode
+from prx.domain.records import Feedback, Interaction, PromptSeen, Record, Trace
+from prx.domain.scores import SessionScore
+from prx.domain.times import to_micros
+from prx.records.assembly import (
+    INTERACTION,
+    REF,
+    assemble,
+    experiment_of,
+    origin_of,
+    ref_of,
+    session_of,
+)
+from prx.records.stored import kind_of, read_record, read_score, record_row, score_row
+from prx.sqlite import Database, Schema, read_statements
+from prx.sqlite.database import BUSY_SECONDS, rows
+
+_SQL = read_statements("prx.records", "statements.sql")
+SCHEMA = Schema(
+    name="record store",
+    application_id=0x50525852,  # "PRXR"
+    migrations=(tuple(read_statements("prx.records", "schema_1.sql").values()),),
+)
+_TRACES_A_PAGE = 200
+_SCORES_A_PAGE = 2000
+
+
+class SqliteRecords:
+    """A `RecordStore` in one SQLite file. Long reads take pages, each a short read of its own, so that
+    they neither grow in memory nor keep the log from being written back."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Store those not stored yet in one durable batch; returns how many were new."""
+        if not records:
+            return 0
+        first: dict[str, Record] = {}
+        for record in records:
+            first.setdefault(record.record_id, record)
+        with self._database.writing() as connection:
+            stored = connection.executemany(
+                _SQL["append"], (record_row(one) for one in first.values())
+            ).fetchall()
+            arrivals = {str(record_id): int(str(arrival)) for arrival, record_id in stored}
+            new = [record for record_id, record in first.items() if record_id in arrivals]
+            _index(connection, new, arrivals)
+        return len(new)
+
+    def trace(self, session_id: str) -> Trace | None:
+        """Everything of one session."""
+        with self._database.reading() as connection:
+            return next(_assembled(connection, [session_id]), None)
+
+    def traces(
+        self,
+        *,
+        agent: str | None = None,
+        env: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        experiment_id: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Trace]:
+        """Traces by session start (half-open), streamed."""
+        given = {"agent": agent, "env": env, "since": _micros(since), "until": _micros(until)}
+        given = {name: value for name, value in given.items() if value is not None}
+        order = (
+            ("sessions_before", "sessions_newest_first")
+            if newest_first
+            else ("sessions_after", "sessions_oldest_first")
+        )
+        head = ["sessions", *(["sessions_of_experiment"] if experiment_id else []), "sessions_all"]
+        names = [*head, *(f"sessions_with_{name}" for name in given)]
+        if experiment_id:
+            given["experiment_id"] = experiment_id
+        last: dict[str, Any] = {}
+        left = limit
+        while left is None or left > 0:
+            size = _TRACES_A_PAGE if left is None else min(left, _TRACES_A_PAGE)
+            sql = _joined([*names, *([order[0]] if last else []), order[1]])
+            with self._database.reading() as connection:
+                page = rows(connection, sql, given | last | {"limit": size})
+                traces = list(_assembled(connection, [session_id for _, session_id in page]))
+            yield from traces
+            if len(page) < size:
+                return
+            last = {"at": page[-1][0], "session_id": page[-1][1]}
+            left = None if left is None else left - size
+
+    def interaction(self, record_id: str) -> Interaction | None:
+        """One interaction by id."""
+        found = self._rows("interaction", record_id=record_id)
+        record = read_record(found[0][0]) if found else None
+        return record if isinstance(record, Interaction) else None
+
+    def prompts_seen(self, *, after: int, limit: int = 1000) -> tuple[int, tuple[PromptSeen, ...]]:
+        """Prompt defaults that arrived after cursor `after`, with the new cursor."""
+        page = self._rows("prompts_seen", after=after, limit=limit)
+        seen = (read_record(body) for _, body in page)
+        return (page[-1][0] if page else after), tuple(one for one in seen if isinstance(one, PromptSeen))
+
+    def changed_sessions(self, *, after: int, limit: int = 1000) -> tuple[int, tuple[str, ...]]:
+        """Session ids touched after cursor `after`, each once, with the new cursor."""
+        page = self._rows("changed_sessions", after=after, limit=limit)
+        return (page[-1][0] if page else after), tuple(session_id for _, session_id in page)
+
+    def unclosed_sessions(self, *, closing_before: datetime, limit: int = 10000) -> tuple[str, ...]:
+        """Sessions whose score is open although its `closes_at` has passed, longest past first."""
+        found = self._rows("unclosed", closing_before=to_micros(closing_before), limit=limit)
+        return tuple(session_id for (session_id,) in found)
+
+    def put_scores(self, scores: Iterable[SessionScore]) -> None:
+        """Insert or replace the derived scores of sessions."""
+        new = [score_row(score) for score in scores]
+        with self._database.writing() as connection:
+            connection.executemany(_SQL["put_score"], new)
+
+    def scores(
+        self,
+        *,
+        agent: str | None = None,
+        env: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        experiment_id: str | None = None,
+        version: str | None = None,
+        closed_only: bool = False,
+    ) -> Iterator[SessionScore]:
+        """Scores by session start (half-open), oldest first, streamed."""
+        wanted = {
+            "agent": agent,
+            "env": env,
+            "since": _micros(since),
+            "until": _micros(until),
+            "experiment_id": experiment_id,
+            "version": version,
+        }
+        given = {name: value for name, value in wanted.items() if value is not None}
+        names = [
+            "scores",
+            *(f"scores_with_{name}" for name in given),
+            *(["scores_closed"] if closed_only else []),
+        ]
+        last: dict[str, Any] = {}
+        while True:
+            sql = _joined([*names, *(["scores_after"] if last else []), "scores_oldest_first"])
+            with self._database.reading() as connection:
+                page = rows(connection, sql, given | last | {"limit": _SCORES_A_PAGE})
+            yield from (read_score(body) for _, _, body in page)
+            if len(page) < _SCORES_A_PAGE:
+                return
+            last = {"at": page[-1][0], "session_id": page[-1][1]}
+
+    def cursor(self, name: str) -> int:
+        """Position of a named reader; 0 at first."""
+        found = self._rows("cursor", name=name)
+        return int(found[0][0]) if found else 0
+
+    def set_cursor(self, name: str, value: int) -> None:
+        """Keep the position of a named reader."""
+        with self._database.writing() as connection:
+            connection.execute(_SQL["set_cursor"], {"name": name, "value": value})
+
+    def counts(self) -> dict[str, int]:
+        """Number of sessions, interactions, feedback and scores."""
+        with self._database.reading() as connection:
+            tallies = dict(rows(connection, _SQL["tallies"]))
+            return {
+                "sessions": rows(connection, _SQL["count_sessions"])[0][0],
+                "interactions": tallies.get("interaction", 0),
+                "feedback": tallies.get("feedback", 0),
+                "scores": rows(connection, _SQL["count_scores"])[0][0],
+            }
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def _rows(self, name: str, /, **given: Any) -> list[tuple[Any, ...]]:
+        with self._database.reading() as connection:
+            return rows(connection, _SQL[name], given)
+
+
+def open_sqlite(
+    path: Path | str,
+    *,
+    full_sync: bool = False,
+    busy_seconds: float = BUSY_SECONDS,
+    sqlite_version: str | None = None,
+) -> SqliteRecords:
+    """Records in the file at `path`, created or migrated where needed.
+
+    Args: `full_sync`: sync at every batch; without it power loss may take the last batches, which the spool
+        still has and sends again. `busy_seconds`: longest wait for another writer. `sqlite_version`: what the
+        library says of itself, for tests. Raises: StoreError, StoreTooNew.
+    """
+    return SqliteRecords(
+        Database(path, SCHEMA, full_sync=full_sync, busy_seconds=busy_seconds, sqlite_version=sqlite_version)
+    )
+
+
+def _index(connection: apsw.Connection, new: list[Record], arrivals: dict[str, int]) -> None:
+    """File new records by what they are found by, and note which sessions they change."""
+    touched: dict[str, None] = {}
+    origins, refs, members, waiting = [], [], [], []
+    for record in new:
+        session_id = session_of(record)
+        if session_id is None:
+            if isinstance(record, Feedback):
+                waiting.append(record)
+            continue
+        touched[session_id] = None
+        if (origin := origin_of(record)) is not None:
+            known = (session_id, int(origin.inferred), origin.at, origin.record_id, origin.agent, origin.env)
+            origins.append(known)
+        if (ref := ref_of(record)) is not None:
+            refs.append((ref, session_id))
+        if (experiment_id := experiment_of(record)) is not None:
+            members.append((experiment_id, session_id))
+    connection.executemany(_SQL["know_session"], origins)
+    connection.executemany(_SQL["know_ref"], refs)
+    connection.executemany(_SQL["know_membership"], members)
+    for feedback in waiting:
+        given = (feedback.target_kind, feedback.target, arrivals[feedback.record_id])
+        connection.execute(_SQL["give"], given)
+        touched |= dict.fromkeys(_resolved(connection, feedback))
+    connection.executemany(_SQL["touch"], ((session_id,) for session_id in touched))
+    connection.executemany(_SQL["add_to_tally"], Counter(map(kind_of, new)).items())
+
+
+def _resolved(connection: apsw.Connection, feedback: Feedback) -> list[str]:
+    """Sessions that the feedback's target belongs to, as far as it has arrived."""
+    if feedback.target_kind == REF:
+        found = rows(connection, _SQL["sessions_with_ref"], {"ref": feedback.target})
+    elif feedback.target_kind == INTERACTION:
+        found = rows(connection, _SQL["session_of_interaction"], {"record_id": feedback.target})
+    else:
+        found = []
+    return [session_id for (session_id,) in found]
+
+
+def _assembled(connection: apsw.Connection, sessions: list[str]) -> Iterator[Trace]:
+    """Traces of these sessions in the order given; sessions without a trace are left out."""
+    own: dict[str, list[Record]] = defaultdict(list)
+    for session_id, body in rows(connection, _SQL["records_of_sessions"], {"sessions": _listed(sessions)}):
+        own[session_id].append(read_record(body))
+    targets = {session_id: _targets(records) for session_id, records in own.items()}
+    given = _given(connection, {target for some in targets.values() for target in some})
+    for session_id in sessions:
+        feedback = [one for target in targets.get(session_id, ()) for one in given.get(target, ())]
+        trace = assemble(own[session_id], feedback)
+        if trace is not None:
+            yield trace
+
+
+def _targets(records: list[Record]) -> set[tuple[str, str]]:
+    calls = {(INTERACTION, one.record_id) for one in records if isinstance(one, Interaction)}
+    return calls | {(REF, ref) for ref in map(ref_of, records) if ref is not None}
+
+
+def _given(
+    connection: apsw.Connection, targets: set[tuple[str, str]]
+) -> dict[tuple[str, str], list[Feedback]]:
+    found: dict[tuple[str, str], list[Feedback]] = defaultdict(list)
+    for kind in (INTERACTION, REF):
+        wanted = _listed(target for target_kind, target in targets if target_kind == kind)
+        for target, body in rows(connection, _SQL["feedback_given"], {"kind": kind, "targets": wanted}):
+            record = read_record(body)
+            if isinstance(record, Feedback):
+                found[kind, target].append(record)
+    return found
+
+
+def _joined(names: Iterable[str]) -> str:
+    return " ".join(_SQL[name] for name in names)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return encode(list(texts)).decode()
+
+
+def _micros(at: datetime | None) -> int | None:
+    return None if at is None else to_micros(at)
