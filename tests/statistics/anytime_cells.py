@@ -174,7 +174,7 @@ for k, mean in enumerate(MEANS):
             Cell(
                 name=f"anytime-exact-{mean:g}-{word.replace('/', '').replace(' ', '-')}",
                 group="Anytime intervals",
-                claim=f"exact difference ever misses, {word} scores, mean {mean:g}, looks from the first unit",
+                claim=f"exact difference ever misses, {word} scores, mean {mean:g}, from the first unit on",
                 seed=5000 + 10 * k + len(CELLS),
                 runs=500,
                 batch=100,
