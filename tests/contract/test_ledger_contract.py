@@ -148,6 +148,14 @@ def test_every_kind_comes_back_equal(ledger: Ledger) -> None:
         assert view.find(Due, until=NOW) == ()
 
 
+def test_a_record_that_could_not_be_read_back_is_refused_when_written(ledger: Ledger) -> None:
+    wrong: Any = "high"
+    with pytest.raises(InvalidInput, match=r"proposal 'p1'.*wrong type.*risk"):
+        write(ledger, lambda tx: tx.put(proposal(risk=wrong)))
+    with ledger.view() as view:
+        assert view.count(Proposal) == 0
+
+
 def test_a_block_that_raises_changes_nothing(ledger: Ledger) -> None:
     write(ledger, lambda tx: tx.put(proposal()))
     with ledger.view() as view:

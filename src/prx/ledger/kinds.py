@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from prx.domain.baselines import Baseline
 from prx.domain.codec import encode
 from prx.domain.decisions import Decision
@@ -87,8 +89,18 @@ def key_of(record: Any) -> str:
 
 
 def document(record: Any, *, now: datetime) -> Document:
-    """Stored form of a record; a kind without a time of its own is filed under `now`."""
+    """Stored form of a record; a kind without a time of its own is filed under `now`.
+
+    Raises: InvalidInput for a record that could not be read back (a field of another type than declared).
+    """
     how = filing(type(record))
+    body = encode(record)
+    try:
+        msgspec.json.decode(body, type=type(record))
+    except msgspec.DecodeError as error:
+        raise InvalidInput(
+            f"{how.name} {key_of(record)!r} has a field of the wrong type and was not stored: {error}"
+        ) from error
     return Document(
         kind=how.name,
         key=key_of(record),
@@ -96,7 +108,7 @@ def document(record: Any, *, now: datetime) -> Document:
         layer=_text(record, how.layer),
         state=_text(record, how.state),
         at=to_micros(how.at(record) or now),
-        body=encode(record),
+        body=body,
     )
 
 
