@@ -12,7 +12,7 @@ from prx.domain.proposals import TERMINAL_STATES, Proposal, ProposalState
 from prx.ledger.port import View
 from prx.settings import MemoryLayer, ModelRole, PromptLayer, Settings, StrategyLayer
 
-ANALYZE_JOB = "analyze"
+CYCLE_JOB = "evolve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def status(view: View, settings: Settings, agent: str) -> Status:
         version_since=pointer.since if pointer else None,
         layers=tuple(_layer(view, settings, agent, layer) for layer in Layer),
         jobs=tuple(JobStatus(d.job, d.last_run, d.at, d.failures, d.note) for d in jobs if _is_work(d)),
-        total_cycles=sum(due.runs for due in jobs if due.job == ANALYZE_JOB),
+        total_cycles=sum(due.runs for due in jobs if due.job == CYCLE_JOB),
         rollbacks=sum(one.outcome is DecisionOutcome.ROLLED_BACK for one in view.find(Decision, agent=agent)),
         findings=sum(one.resolved_at is None for one in view.find(Finding, agent=agent)),
         awaiting_approval=waiting,
@@ -123,7 +123,7 @@ def _layer(view: View, settings: Settings, agent: str, layer: Layer) -> LayerSta
     jobs = view.find(Due, agent=agent)
     running = view.find(Experiment, agent=agent, layer=layer, state=ExperimentStatus.RUNNING)
     proposals = view.find(Proposal, agent=agent, layer=layer)
-    own = next((due for due in jobs if layer.value in due.job.replace(":", "/").split("/")), None)
+    own = next((due for due in jobs if due.job == f"layer.{layer}"), None)
     breaker = next(iter(view.find(Breaker, agent=agent, layer=layer)), None)
     return LayerStatus(
         layer=layer,
@@ -139,7 +139,7 @@ def _layer(view: View, settings: Settings, agent: str, layer: Layer) -> LayerSta
 
 
 def _is_work(due: Due) -> bool:
-    return due.last_run is not None and "lease" not in due.job
+    return due.last_run is not None and due.job != "lease"
 
 
 def _blocked(proposals: tuple[Proposal, ...]) -> tuple[str, ...]:

@@ -1,0 +1,108 @@
+"""How results reach a terminal, a pipe or a program."""
+
+import io
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from prx.views.fullform import full
+
+NARROW = 80
+WIDE = 120
+# recorded text may hold terminal commands; only the line break and the tab may pass
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: `wraps` for running text, `right` for numbers."""
+
+    title: str
+    wraps: bool = False
+    right: bool = False
+
+
+def screen_width(env: Mapping[str, str]) -> int | None:
+    """Columns of the terminal, or what COLUMNS says; None in a pipe, where lines are not broken."""
+    told = env.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told) > 0:
+        return int(told)
+    if not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size((NARROW, 24)).columns
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> str:
+    """Aligned text without lines around it; running text wraps so that a row fits `width`."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
+    for column in columns:
+        grid.add_column(
+            Text(column.title),
+            no_wrap=not column.wraps,
+            overflow="fold",
+            justify="right" if column.right else "left",
+            min_width=12 if column.wraps else None,
+        )
+    for row in rows:
+        grid.add_row(*(Text(clean(cell)) for cell in row))
+    target = io.StringIO()
+    console = Console(file=target, width=width or 100_000, color_system=None, force_terminal=False)
+    console.print(grid, soft_wrap=width is None)
+    return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
+
+
+def pairs(rows: Iterable[tuple[str, str]], width: int | None = None) -> str:
+    """Names and values, the values aligned; empty values are left out."""
+    shown = [(f"{name}:", value) for name, value in rows if value]
+    return table((Column(""), Column("", wraps=True)), shown, width).removeprefix("\n") if shown else ""
+
+
+def blocks(*parts: str) -> str:
+    """Parts with an empty line between those that hold something."""
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip("\n"))
+
+
+def clean(text: str) -> str:
+    """The text without characters that would steer a terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> str:
+    """Running text broken at `width`."""
+    import textwrap
+
+    lines = [indent + line for line in clean(text).splitlines()]
+    if width is None:
+        return "\n".join(lines)
+    return "\n".join(
+        "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False) or [""])
+        for line in lines
+    )
+
+
+def diff_text(lines: Iterable[str]) -> str:
+    """A diff, removed and added lines coloured where colours are wanted."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    return "\n".join(_coloured(clean(line), colours.get(line[:1])) for line in lines)
+
+
+def _coloured(line: str, colour: str | None) -> str:
+    wanted = colour and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return click.style(line, fg=colour) if wanted else line
+
+
+def to_json(value: Any) -> str:
+    """One JSON document, every field present."""
+    text = json.dumps(full(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,0 +1,1 @@
+"""Results as text: pure functions from a view's answer and a width to lines."""

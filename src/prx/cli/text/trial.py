@@ -1,0 +1,325 @@
+"""Experiments as text: the list, and one with everything that it measured."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prx.cli.output import Column, blocks, pairs, table, wrapped
+from prx.cli.text.words import (
+    NOTHING,
+    an_id,
+    chance,
+    first_line,
+    moment,
+    number,
+    percent,
+    signed,
+    span,
+    wide,
+)
+from prx.domain.experiments import Experiment, Look, Plan
+from prx.views.experiments import Details
+
+
+def experiments_text(rows: Sequence[Experiment], width: int | None) -> str:
+    """A list of experiments, newest first."""
+    if not rows:
+        return "No experiment matches."
+    columns = (
+        Column("Created (UTC)"),
+        Column("Experiment"),
+        Column("Layer"),
+        Column("Status"),
+        Column("Sessions", right=True),
+        Column("Fitness C / T", right=True),
+        Column("p", right=True),
+        Column("Winner" if not wide(width) else "Winner (conclusion)", wraps=True),
+    )
+    return table(
+        columns,
+        (
+            (
+                moment(one.created_at)[None if wide(width) else 5 :],
+                an_id(one.experiment_id, width),
+                one.layer.label if wide(width) else one.layer.level,
+                one.status,
+                f"{one.control_sessions} / {one.treatment_sessions}",
+                f"{number(one.control_fitness.value)} / {number(one.treatment_fitness.value)}",
+                chance(one.p_value),
+                _winner(one) if wide(width) else (one.winner or _ending(one)),
+            )
+            for one in rows
+        ),
+        width,
+    )
+
+
+def experiment_text(one: Experiment, width: int | None) -> str:
+    """One experiment: the record of the source documents and how it ended."""
+    head = pairs(
+        (
+            ("Experiment", one.experiment_id),
+            ("Decision", one.decision_id),
+            ("Proposal", one.proposal_id or ""),
+            ("Agent", one.agent),
+            ("Layer", one.layer.label),
+            ("Status", f"{one.status} (extended)" if one.extended else one.status),
+            ("Created", f"{moment(one.created_at)} UTC"),
+            ("Ended", f"{moment(one.converged_at)} UTC" if one.converged_at else ""),
+            (
+                "Next look",
+                f"{moment(one.next_look_at)} UTC" if one.next_look_at and not one.converged_at else "",
+            ),
+            ("Winner", _winner(one)),
+            ("p-value", chance(one.p_value)),
+        ),
+        width,
+    )
+    arms = table(
+        (
+            Column("Arm"),
+            Column("Version"),
+            Column("Sessions", right=True),
+            Column("Fitness", right=True),
+            Column("What", wraps=True),
+        ),
+        (
+            (
+                name,
+                variant.version or NOTHING,
+                str(sessions),
+                number(fitness.value),
+                first_line(variant.description),
+            )
+            for name, variant, sessions, fitness in (
+                ("control", one.control, one.control_sessions, one.control_fitness),
+                ("treatment", one.treatment, one.treatment_sessions, one.treatment_fitness),
+            )
+        ),
+        width,
+    )
+    return blocks(head, arms)
+
+
+def details_text(found: Details, width: int | None) -> str:
+    """One experiment with plan, looks, dimensions, validity and what moved which number."""
+    return blocks(
+        experiment_text(found.experiment, width),
+        wrapped(f"Waits for: {found.waits_for}", width) if found.waits_for else "",
+        plan_text(found.experiment.plan, width),
+        _titled("Looks", looks_text(found.looks, width)),
+        _titled("Dimensions at the last look", _dimensions(found, width)),
+        _titled("Effect size", _effects(found.effects, width)),
+        _titled("Validity", _validity(found, width)),
+        _titled("Which correction moved which number", _corrections(found, width)),
+    )
+
+
+def plan_text(plan: Plan | None, width: int | None) -> str:
+    """The frozen plan."""
+    if plan is None:
+        return ""
+    scale = "fitness points" if plan.effect_scale == "absolute" else "of the control's fitness"
+    rows = (
+        (
+            "Traffic",
+            f"{percent(plan.ramp)} takes part, {percent(plan.traffic_split)} of it gets the treatment",
+        ),
+        ("Assigned by", plan.randomization_unit),
+        (
+            "Smallest effect",
+            f"{plan.min_effect_size:g} {scale} at {percent(plan.confidence_level)} confidence",
+        ),
+        (
+            "Planned sample",
+            f"{plan.planned_sample}, {plan.planned_looks} looks, alpha spent by {plan.spending}",
+        ),
+        ("First look", f"{plan.min_sample_size} sessions and {plan.min_units:g} effective units per arm"),
+        (
+            "Hours",
+            f"{plan.default_duration_hours:g} planned, {plan.min_duration_hours:g} to "
+            f"{plan.max_duration_hours:g}, a look every {plan.check_interval_hours:g}, "
+            f"outcomes read {plan.outcome_window_hours:g} after a session's end",
+        ),
+        ("Weights", ", ".join(f"{name} {weight:.2f}" for name, weight in plan.weights.items())),
+        ("Reported only", ", ".join(plan.reported)),
+        ("Correlation", f"{plan.rho:.2f} within a unit"),
+        ("Unattended", f"at p below {plan.fdr_alpha:.4f}" if plan.fdr_alpha is not None else ""),
+        ("A/A", "both arms are equal" if plan.aa else ""),
+    )
+    return blocks(
+        _titled("Plan (frozen at creation)", pairs(rows, width)), forecast_text(plan.forecast, width)
+    )
+
+
+def forecast_text(forecast: Mapping[str, Any], width: int | None) -> str:
+    """What the plan could find out, with the traffic seen before."""
+    if not forecast:
+        return ""
+    if "not_enough_data" in forecast:
+        return f"Forecast\nnot enough data: {forecast['not_enough_data']}"
+    hours = forecast.get("hours_to_maximum")
+    smallest = forecast.get("smallest_effect_at_minimum")
+    rows = [
+        ("Information", _reach(forecast)),
+        ("Full information", "never at this traffic" if hours is None else f"after {number(hours, 0)} h"),
+        ("Sessions at most", number(forecast.get("max_sessions"), 0)),
+        ("Visible at minimum", f"{number(smallest)} fitness points" if smallest is not None else "unknown"),
+    ]
+    chances = forecast.get("chances")
+    if isinstance(chances, Sequence) and not isinstance(chances, str):
+        told = ", ".join(f"{percent(c['promote'])} at +{c['lift']:g}" for c in chances)
+        rows.append(("P(promote)", told))
+    if forecast.get("worth_starting") is False:
+        rows.append(("Start", "not by itself: less than 0.3 of the information can be reached in time"))
+    return _titled("Forecast", pairs(rows, width))
+
+
+def looks_text(looks: Sequence[Look], width: int | None) -> str:
+    """Every tick; those that were no look say why."""
+    if not looks:
+        return "none yet"
+    columns = (
+        Column("#", right=True),
+        Column("Time (UTC)"),
+        Column("n C / T", right=True),
+        Column("Difference", right=True),
+        Column("z", right=True),
+        Column("Bound", right=True),
+        Column("Info", right=True),
+        Column("p naive", right=True),
+        Column("p", right=True),
+    )
+    more = (Column("Alpha spent", right=True), Column("Interval"), Column("Conclusion", wraps=True))
+    rows = [_look_row(look, width) for look in looks]
+    if wide(width):
+        return table((*columns, *more), (left + right for left, right in rows), width)
+    first = table(columns, (left for left, _ in rows), width)
+    second = table((Column("#", right=True), *more), ((left[0], *right) for left, right in rows), width)
+    return f"{first}\n\n{second}"
+
+
+def _look_row(look: Look, width: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    left = (
+        str(look.number),
+        moment(look.at)[None if wide(width) else 5 :],
+        f"{look.control_sessions} / {look.treatment_sessions}",
+        signed(look.difference),
+        number(look.z, 2),
+        number(look.bound, 2),
+        percent(look.fraction),
+        chance(look.p_naive),
+        chance(look.p_value),
+    )
+    told = look.conclusion.replace("_", " ") if look.is_look else "no look"
+    why = f"{told}: {first_line(look.note)}" if look.note else told
+    return left, (number(look.alpha_spent, 4), span(look.low, look.high), why)
+
+
+def _dimensions(found: Details, width: int | None) -> str:
+    if not found.dimensions:
+        return ""
+    columns = (
+        Column("Dimension"),
+        Column("Weight", right=True),
+        Column("C", right=True),
+        Column("T", right=True),
+        Column("Diff", right=True),
+        Column("Interval"),
+        *((Column("p naive", right=True),) if wide(width) else ()),
+        Column("p Bonf.", right=True),
+        *((Column("p Holm", right=True), Column("Data C / T")) if wide(width) else ()),
+        *((Column("Guardrail", wraps=True),) if wide(width) else ()),
+    )
+    rows = []
+    for one in found.dimensions:
+        coverage = f"{percent(one.coverage[0])} / {percent(one.coverage[1])}" if one.coverage else NOTHING
+        rows.append(
+            (
+                one.name,
+                number(one.weight, 2),
+                number(one.control, 2 if not wide(width) else 3),
+                number(one.treatment, 2 if not wide(width) else 3),
+                signed(one.difference),
+                span(one.low, one.high, 2 if not wide(width) else 3),
+                *((chance(one.p_naive),) if wide(width) else ()),
+                chance(one.p_bonferroni),
+                *((chance(one.p_holm), coverage) if wide(width) else ()),
+                *(((one.guardrail or NOTHING).replace("_", " "),) if wide(width) else ()),
+            )
+        )
+    notes = "\n".join(wrapped(f"{one.name}: {one.note}", width) for one in found.dimensions if one.note)
+    return "\n".join(part for part in (table(columns, rows, width), notes) if part)
+
+
+def _effects(effects: Mapping[str, Any], width: int | None) -> str:
+    names = (
+        ("absolute", "Absolute difference"),
+        ("relative", "Relative lift"),
+        ("hedges_g", "Hedges' g"),
+        ("common_language", "P(treated unit is better)"),
+    )
+    rows = []
+    for key, title in names:
+        effect = effects.get(key)
+        if not isinstance(effect, Mapping):
+            continue
+        if "not_enough_data" in effect:
+            rows.append((title, f"not enough data: {effect['not_enough_data']}"))
+            continue
+        interval = effect.get("interval") or {}
+        value = percent(effect["estimate"], 1) if key == "relative" else number(effect["estimate"])
+        rows.append((title, f"{value} {span(interval.get('low'), interval.get('high'))}"))
+    return pairs(rows, width)
+
+
+def _validity(found: Details, width: int | None) -> str:
+    if not found.validity:
+        return ""
+    return table(
+        (Column("Check"), Column("Answer"), Column("Why", wraps=True)),
+        ((one.name, one.answer.replace("_", " "), first_line(one.why)) for one in found.validity),
+        width,
+    )
+
+
+def _corrections(found: Details, width: int | None) -> str:
+    if not found.corrections:
+        return ""
+    return table(
+        (
+            Column("Correction", wraps=True),
+            Column("Before", right=True),
+            Column("After", right=True),
+            Column("Why", wraps=True),
+        ),
+        ((one.name, _precise(one.before), _precise(one.after), one.why) for one in found.corrections),
+        width,
+    )
+
+
+def _precise(value: float | None) -> str:
+    return number(value, 4)
+
+
+def _reach(forecast: Mapping[str, Any]) -> str:
+    return (
+        f"{percent(forecast.get('fraction_at_default'))} at the planned end, "
+        f"{percent(forecast.get('fraction_at_maximum'))} at the latest end"
+    )
+
+
+def _winner(one: Experiment) -> str:
+    name = one.winner or "none"
+    told = one.conclusion.replace("_", " ")
+    ending = "; ".join(part for part in (told, one.reason.replace("_", " ")) if part)
+    if one.converged_at is None:
+        return "not decided yet" + (f" ({ending})" if ending else "")
+    return f"{name} ({ending})" if ending else name
+
+
+def _ending(one: Experiment) -> str:
+    return (one.reason or one.conclusion).replace("_", " ") or NOTHING
+
+
+def _titled(title: str, text: str) -> str:
+    return f"{title}\n{text}" if text else ""

@@ -1,0 +1,23 @@
+"""`prx demo`: the whole loop on a simulated model, in under a minute."""
+
+from importlib import import_module
+
+import click
+
+from prx.cli.call import Call, Leaf
+
+
+@click.command(cls=Leaf)
+@click.option("--seed", type=int, default=7, show_default=True, help="Equal seeds tell equal stories.")
+@click.pass_context
+def demo(context: click.Context, seed: int) -> None:
+    """Watch the whole loop on a simulated model.
+
+    Real customer messages, a simulated model behind the same protocol as a real one, a fast clock; no key
+    and no network are needed. The state stays, so that every other command can look around in it.
+    """
+    call = Call.of(context)
+    code = import_module("prx.demo").run(
+        home=call.home, seed=seed, as_json=call.json, env=call.outside.env, width=call.width
+    )
+    context.exit(int(code or 0))
