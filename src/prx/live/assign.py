@@ -1,0 +1,48 @@
+"""Which arm a unit is in: a pure function of unit and salts, equal in every process and language.
+
+position(salt, unit) is the BLAKE2b digest (RFC 7693) of the UTF-8 unit, keyed with the UTF-8 salt (its
+64-byte BLAKE2b digest when the salt is longer than 64 bytes), 8 bytes long, read as a big-endian integer.
+A unit takes part if its position under the ramp salt is below floor(ramp * 2**64), and is treated if its
+position under the variant salt is below floor(traffic_split * 2**64). Two salts make the two independent;
+a growing ramp keeps every unit that is in it in its arm.
+"""
+
+from hashlib import blake2b
+
+from prx.domain.experiments import CONTROL, TREATMENT
+from prx.domain.records import UnitSource
+from prx.domain.serving import ServedExperiment
+
+_SCALE = 1 << 64
+_KEY_BYTES = blake2b.MAX_KEY_SIZE
+
+
+def position(salt: str, unit: str) -> int:
+    """Place of the unit under a salt, uniform in 0 .. 2**64 - 1."""
+    key = salt.encode("utf-8", "surrogatepass")
+    if len(key) > _KEY_BYTES:
+        key = blake2b(key).digest()
+    digest = blake2b(unit.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def assign(unit: str, experiment: ServedExperiment) -> str | None:
+    """`control` or `treatment`; None outside the ramp."""
+    if position(experiment.ramp_salt, unit) >= int(experiment.ramp * _SCALE):
+        return None
+    treated = position(experiment.variant_salt, unit) < int(experiment.traffic_split * _SCALE)
+    return TREATMENT if treated else CONTROL
+
+
+def unit_of(rule: str, *, session_id: str | None, user: str | None) -> tuple[str | None, UnitSource]:
+    """What is randomised for a session, and where it came from.
+
+    `rule`: `auto` takes the user when there is one, else the session; `user` and `session` take nothing
+    else. `session_id` None: the caller named no conversation, so only a user can be the unit. Without a
+    unit the source is `none`, and the session is not eligible.
+    """
+    if rule in ("auto", "user") and user:
+        return user, UnitSource.USER
+    if rule in ("auto", "session") and session_id:
+        return session_id, UnitSource.SESSION
+    return None, UnitSource.NONE

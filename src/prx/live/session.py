@@ -1,0 +1,275 @@
+"""One conversation of an app: what it is served, the calls made in it, its start and end."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+
+from prx.domain.codec import content_hash
+from prx.domain.experiments import TREATMENT
+from prx.domain.layers import Layer
+from prx.domain.records import (
+    DEFAULT_AGENT,
+    PRODUCTION,
+    Message,
+    Recall,
+    Routing,
+    SessionEnd,
+    SessionStart,
+    UnitSource,
+)
+from prx.domain.serving import Serving
+from prx.domain.versions import Strategy
+from prx.live.arms import Arms, served_arm
+from prx.live.assign import unit_of
+from prx.live.calls import Call, CallFacts
+from prx.live.prompts import render
+from prx.live.runtime import Runtime
+from prx.live.shapes import last_user_text, messages_of
+
+CURRENT: ContextVar["Session | None"] = ContextVar("prx_session", default=None)
+OTHER = "default"
+
+text_hash = lru_cache(maxsize=1024)(content_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Who and what a session belongs to. `session_id` None: a new conversation."""
+
+    session_id: str | None = None
+    ref: str | None = None
+    user: str | None = None
+    agent: str = DEFAULT_AGENT
+    tenant: str | None = None
+    env: str = PRODUCTION
+    channel: str | None = None
+    intent: str | None = None
+    anonymous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A prompt as it was served: hash of the template, the values, and the text that came out."""
+
+    template_hash: str
+    values: dict[str, str]
+    text: str
+
+
+class Session:
+    """A conversation, as a context manager (also `async with`); wrapped clients find it by context.
+
+    A session with a `session_id` of the app's own continues over several blocks and processes: its start
+    is recorded once, and it ends when `end()` is called or when it has been idle. Nothing here raises into
+    the app, except what the app's own code raised inside the block.
+    """
+
+    def __init__(self, runtime: Runtime, scope: Scope) -> None:
+        self._runtime, self._scope = runtime, scope
+        self.id = str(scope.session_id) if scope.session_id else runtime.new_id()
+        self._arms = Arms(runtime, self.id, None if scope.anonymous else self.id, scope.user, scope.env)
+        self._prompts: dict[str, _Served] = {}
+        self._routing: Routing | None = None
+        self._started = self._ended = False
+        self._tokens: list[Token[Session | None]] = []
+
+    @property
+    def agent(self) -> str:
+        """Agent whose prompts and strategy are served."""
+        return self._scope.agent
+
+    @property
+    def runtime(self) -> Runtime:
+        """What this session shares with the other sessions of its Evolution."""
+        return self._runtime
+
+    def start(self) -> None:
+        """Record the start; entering the block or the first use does it too."""
+        if self._started:
+            return
+        self._started = True
+        scope = self._scope
+        unit, source = unit_of("auto", session_id=None if scope.anonymous else self.id, user=scope.user)
+        record_id = f"start/{self.id}" if scope.session_id else self._runtime.new_id()
+        self._runtime.emit(
+            SessionStart(
+                record_id=record_id,
+                at=self._runtime.now(),
+                session_id=self.id,
+                agent=scope.agent,
+                env=scope.env,
+                tenant=scope.tenant,
+                user=scope.user,
+                unit=None if scope.anonymous else unit,
+                unit_source=UnitSource.NONE if scope.anonymous else source,
+                channel=scope.channel,
+                ref=scope.ref,
+            )
+        )
+
+    def end(self) -> None:
+        """Record that the conversation is over; a second call does nothing."""
+        if self._started and not self._ended:
+            self._ended = True
+            record_id = f"end/{self.id}" if self._scope.session_id else self._runtime.new_id()
+            self._runtime.emit(SessionEnd(record_id=record_id, at=self._runtime.now(), session_id=self.id))
+
+    def prompt(self, name: str, /, *, default: str, **values: object) -> str:
+        """Text of the prompt `name` for this session, its `{placeholders}` filled from `values`.
+
+        `default` is the app's own text: it is served until the ledger knows the prompt, and again, at
+        once, when the developer changes it.
+        """
+        text = self._runtime.faults.guard("prompt", lambda: self._prompt(name, default, values), None)
+        if text is not None:
+            return text
+        return self._runtime.faults.guard("render", lambda: render(default, values), default)
+
+    def route(self, intent: str | None = None, *, default: str) -> str:
+        """Model to use for a request of this intent; `default` when the strategy names none."""
+        return self._runtime.faults.guard("route", lambda: self._route(intent, default), default)
+
+    def call(
+        self,
+        *,
+        model: str = "",
+        messages: Any = (),
+        provider: str = "",
+        intent: str | None = None,
+        tools: bool = False,
+        streamed: bool = False,
+        retry: bool = False,
+        ref: str | None = None,
+        recalls: Iterable[Recall] = (),
+    ) -> Call:
+        """A model call to be recorded: `with session.call(...) as call: ...; call.reply(...)`.
+
+        `messages`: a text, or messages as mappings, objects or Message. `retry`: the user asked again.
+        """
+        self.start()
+        now = self._runtime.now()
+        bare = CallFacts(session_id=self.id, at=now, model=str(model), provider=str(provider))
+
+        def facts() -> CallFacts:
+            said = messages_of(messages)
+            prompts = self._used_prompts(said)
+            return CallFacts(
+                session_id=self.id,
+                at=now,
+                model=str(model),
+                provider=str(provider),
+                intent=self._intent(intent, said, tools=tools),
+                messages=said,
+                streamed=streamed,
+                retry=retry,
+                routing=self._routing if self._routing and self._routing.chosen == model else None,
+                recalls=tuple(recalls),
+                prompts={name: served.template_hash for name, served in prompts.items()},
+                prompt_values={name: served.values for name, served in prompts.items() if served.values},
+                version=self._runtime.served(self.agent).version,
+                ref=None if ref is None else str(ref),
+            )
+
+        self._arms.begun = True
+        return Call(self._runtime, self._runtime.faults.guard("call", facts, bare))
+
+    @contextmanager
+    def here(self) -> Iterator["Session"]:
+        """Make this the current session of another thread for a block, without starting or ending it."""
+        self._enter()
+        try:
+            yield self
+        finally:
+            self._leave()
+
+    def _prompt(self, name: str, default: str, values: Mapping[str, object]) -> str:
+        self.start()
+        serving = self._runtime.served(self.agent)
+        template = self._template(serving, name, default)
+        text = render(template, values)
+        filled = {key: str(value) for key, value in values.items() if f"{{{key}}}" in template}
+        self._prompts[name] = _Served(text_hash(template), filled, text)
+        return text
+
+    def _template(self, serving: Serving, name: str, default: str) -> str:
+        known = not default or text_hash(default) in serving.baselines.get(name, ())
+        if not known:
+            self._runtime.report_prompt(self.agent, name, default, text_hash(default))
+        champion = serving.prompts.get(name)
+        own = champion is None or not known
+        arms = self._arms.running(
+            serving, Layer.PROMPT, lambda e: e.prompts is not None and name in e.prompts, may_enter=not own
+        )
+        chosen = default if champion is None or own else champion
+        for experiment, assigned in arms:
+            served = OTHER if own else served_arm(assigned, killed=serving.killed)
+            self._arms.expose(experiment, assigned, served)
+            if served == TREATMENT and experiment.prompts is not None:
+                chosen = experiment.prompts[name]
+        return chosen
+
+    def _route(self, intent: str | None, default: str) -> str:
+        self.start()
+        serving = self._runtime.served(self.agent)
+        strategy: Strategy = serving.strategy
+        arms = self._arms.running(serving, Layer.STRATEGY, lambda e: e.strategy is not None, may_enter=True)
+        for experiment, assigned in arms:
+            served = served_arm(assigned, killed=serving.killed)
+            self._arms.expose(experiment, assigned, served)
+            if served == TREATMENT and experiment.strategy is not None:
+                strategy = experiment.strategy
+        wanted = intent or self._scope.intent
+        models = strategy.default_models
+        model = (models.get(wanted) if wanted else None) or models.get("default") or default
+        self._routing = Routing(chosen=model, propensity=1.0)
+        return model
+
+    def _used_prompts(self, messages: tuple[Message, ...]) -> dict[str, _Served]:
+        """Prompts whose text stands in the messages; all of the session when none is found as it was."""
+        found = {
+            name: served
+            for name, served in self._prompts.items()
+            if any(served.text.strip() in message.content for message in messages)
+        }
+        return found or dict(self._prompts)
+
+    def _intent(self, told: str | None, messages: tuple[Message, ...], *, tools: bool) -> str:
+        given = told or self._scope.intent
+        if given:
+            return given
+        tool_result = bool(messages) and messages[-1].role == "tool"
+        return str(self._runtime.classify(last_user_text(messages), tools=tools, tool_result=tool_result))
+
+    def _enter(self) -> None:
+        self._tokens.append(CURRENT.set(self))
+
+    def _leave(self) -> None:
+        try:
+            CURRENT.reset(self._tokens.pop())
+        except (ValueError, IndexError):
+            # Left in another context than entered, as async generators do: that context has no session.
+            CURRENT.set(None)
+
+    def __enter__(self) -> "Session":
+        self.start()
+        self._enter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+        if not self._scope.session_id:
+            self.end()
+
+    async def __aenter__(self) -> "Session":
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
