@@ -1,7 +1,7 @@
 """Memory gaps: topics that are asked about and for which nothing stored is recalled."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from prx.analyze.cells import Cell, concentrated, severity_of
 from prx.analyze.found import Detected, Found, Undecided, name_of
@@ -15,53 +15,70 @@ from prx.domain.layers import Layer
 NAME = "memory_gap"
 _IN_USE = 0.05
 _COMMON = 0.3
+_MAX_WORDS = 100
 _MOSTLY = 0.5
 
 
 def memory_gaps(rows: Sequence[Seen], rules: AnalyzeRules) -> Detected:
     """Topics most of whose sessions recalled nothing above `recall_floor`, more often than elsewhere.
 
-    A topic is the recorded intent, else the most widespread word of the request that is not everywhere.
+    A topic is the recorded intent where at least half of the sessions have one; else a word of the
+    requests: each word that is neither rare nor everywhere is tested against the requests without it.
     """
     recalled = sum(seen.recall is not None for seen in rows)
     if recalled < max(rules.min_units, _IN_USE * len(rows)):
         return _undecided(f"{recalled} of {len(rows)} sessions recalled anything; memory is hardly in use")
-    topics = _topics(rows, rules)
-    unread = sum(seen.intent is None and seen.terms is None for seen in rows)
-    notes: tuple[Undecided, ...] = ()
-    if 2 * unread >= len(rows):
-        return _undecided("most requests have no intent and are in a script that is not supported")
-    if unread:
-        why = f"{unread} requests without an intent are in a script that is not supported"
-        notes = (Undecided(f"{NAME}:terms", NotEnoughData(why)),)
-    cells = concentrated(
-        rows,
-        key=lambda s: topics.get(s.session_id),
-        bad=lambda s: s.recall is None or s.recall < rules.recall_floor,
-        rules=rules,
-    )
+
+    def missed(seen: Seen) -> bool:
+        return seen.recall is None or seen.recall < rules.recall_floor
+
+    if 2 * sum(seen.intent is not None for seen in rows) >= len(rows):
+        cells = concentrated(rows, key=lambda s: s.intent, bad=missed, rules=rules)
+    else:
+        cells = _word_cells(rows, missed, rules)
     if isinstance(cells, NotEnoughData):
-        return Detected(undecided=(Undecided(NAME, cells), *notes))
+        return Detected(undecided=(Undecided(NAME, cells),))
     mostly = [cell for cell in cells if cell.rate.count >= _MOSTLY * cell.rate.total]
-    return Detected(tuple(_found(cell, rules) for cell in mostly), notes)
+    return Detected(tuple(_found(cell, rules) for cell in mostly))
 
 
-def _topics(rows: Sequence[Seen], rules: AnalyzeRules) -> Mapping[str, str]:
-    """Topic by session id; a session without intent and without a telling word has none."""
+def _word_cells(
+    rows: Sequence[Seen], missed: Callable[[Seen], bool], rules: AnalyzeRules
+) -> tuple[Cell, ...] | NotEnoughData:
+    """Cells by single words, those that are mostly the sessions of a better one left out."""
+    readable = [seen for seen in rows if seen.terms]
+    if 2 * sum(seen.terms is None for seen in rows) >= len(rows):
+        return NotEnoughData("most requests have no intent and are in a script that is not supported")
     users: dict[str, set[str]] = {}
-    for seen in rows:
+    for seen in readable:
         for word in seen.terms or ():
             users.setdefault(word, set()).add(seen.unit)
-    units = len({seen.unit for seen in rows})
-    spread = Counter({w: len(u) for w, u in users.items() if rules.min_units <= len(u) <= _COMMON * units})
-    topics: dict[str, str] = {}
-    for seen in rows:
-        telling = [word for word in seen.terms or () if word in spread]
-        if seen.intent:
-            topics[seen.session_id] = seen.intent
-        elif telling:
-            topics[seen.session_id] = min(telling, key=lambda word: (-spread[word], word))
-    return topics
+    most = _COMMON * len({seen.unit for seen in readable})
+    spread = {w: len(u) for w, u in users.items() if rules.min_units <= len(u) <= most}
+    tested = sorted(spread, key=lambda word: (-spread[word], word))[:_MAX_WORDS]
+    if not tested:
+        return NotEnoughData(
+            f"no word of the requests is shared by {rules.min_units} users and tells topics apart"
+        )
+    alone = replace(rules, alpha=rules.alpha / len(tested))
+    kept: list[Cell] = []
+    for word in tested:
+        cells = concentrated(readable, key=_with_or_without(word), bad=missed, rules=alone)
+        kept += [] if isinstance(cells, NotEnoughData) else [c for c in cells if c.key == word]
+    kept.sort(key=lambda cell: (cell.rate.p_value, str(cell.key)))
+    distinct: list[Cell] = []
+    covered: set[str] = set()
+    for cell in kept:
+        sessions = {seen.session_id for seen in cell.bad}
+        if 2 * len(sessions & covered) < len(sessions):
+            distinct.append(cell)
+            covered |= sessions
+    return tuple(distinct)
+
+
+def _with_or_without(word: str) -> Callable[[Seen], str]:
+    """Two groups: requests with the word, and the rest under the empty name."""
+    return lambda seen: word if word in (seen.terms or ()) else ""
 
 
 def _found(cell: Cell, rules: AnalyzeRules) -> Found:

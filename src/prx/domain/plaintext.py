@@ -23,6 +23,8 @@ def quoted(text: str, limit: int = 120) -> str:
     Terminal sequences are dropped; control, bidirectional, zero-width and other unseen characters are
     written as `\\u{hex}`; what does not fit ends in `…`.
     """
+    if len(text) < limit and _is_plain(text):
+        return " ".join(text.split())
     shown: list[str] = []
     size = 0
     for char in _ANSI.sub("", text[: limit * 8]):
@@ -46,9 +48,16 @@ def is_unseen(char: str) -> bool:
 
 def folded(text: str) -> str:
     """NFKC, case folded, unseen characters removed, spaces squeezed; keeps accents and every script."""
+    if _is_plain(text):
+        return " ".join(text.casefold().split())
     normal = unicodedata.normalize("NFKC", _ANSI.sub("", text)).casefold()
     seen = "".join(char for char in normal if not is_unseen(char))
     return " ".join(unicodedata.normalize("NFKC", seen).split())
+
+
+def _is_plain(text: str) -> bool:
+    """Printable ASCII on one line: nothing to hide, nothing to fold but case."""
+    return text.isascii() and text.isprintable()
 
 
 def unmixed(word: str) -> str:

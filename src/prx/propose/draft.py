@@ -59,7 +59,8 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A bounded typed change, not yet a proposal. `risk` in 0..1; `trigger` is a finding id."""
+    """A bounded typed change, not yet a proposal. `risk` in 0..1; `trigger` is a finding id; `cost_usd` is
+    what writing it cost, None when no price is known."""
 
     layer: Layer
     change: Change
@@ -71,6 +72,7 @@ class Draft:
     risk: float
     fingerprint: str
     author: str
+    cost_usd: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,4 +187,5 @@ def _draft(
         risk=risk_of(change, before=before, by_model=written.author != BY_RULE),
         fingerprint=fingerprint(change),
         author=written.author,
+        cost_usd=written.cost_usd,
     )
