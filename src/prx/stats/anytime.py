@@ -89,7 +89,10 @@ def asymptotic_interval(
     smaller arm has 20 or more units away from its most common value; outside it use `exact_difference`.
     Source: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024 (Ann. Stat. 52, Thm 2.2).
     """
-    half = critical_z(se**-2, planned_information=planned_information, alpha=alpha) * _positive(se)
+    if not math.isfinite(estimate):
+        raise BadStatistics(f"the estimate is {estimate}; an interval needs a finite one")
+    information = _positive(se) ** -2
+    half = critical_z(information, planned_information=planned_information, alpha=alpha) * se
     return Interval(estimate - half, estimate + half)
 
 
