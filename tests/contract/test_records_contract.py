@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prx.domain.errors import StoreError
+from prx.domain.errors import InvalidInput, StoreError
 from prx.domain.records import (
     Assignment,
     Exposure,
@@ -86,6 +86,14 @@ def test_a_record_sent_twice_is_stored_once(records: RecordStore) -> None:
     assert records.append([*batch, call("s1", 2, 2)]) == 1
     assert records.append([]) == 0
     assert records.counts() == {"sessions": 1, "interactions": 2, "feedback": 0, "scores": 0}
+
+
+def test_a_batch_with_a_record_that_could_not_be_read_back_is_refused_whole(records: RecordStore) -> None:
+    wrong: Any = "slow"
+    with pytest.raises(InvalidInput, match="'s1-call-1' has a field of the wrong type"):
+        records.append([start("s1"), call("s1", 1, 1, latency_ms=wrong)])
+    assert records.counts()["sessions"] == 0
+    assert records.changed_sessions(after=0) == (0, ())
 
 
 def test_the_first_content_of_an_id_stays(records: RecordStore) -> None:

@@ -20,6 +20,7 @@ from prx.records.assembly import (
     ref_of,
     session_of,
 )
+from prx.records.stored import checked
 
 
 class MemoryRecords:
@@ -42,6 +43,8 @@ class MemoryRecords:
 
     def append(self, records: Sequence[Record]) -> int:
         """Store those not stored yet; returns how many were new."""
+        for record in records:
+            checked(record)
         with self._open():
             before, touched = len(self._records), dict[str, None]()
             for record in records:

@@ -233,23 +233,18 @@ def _index(connection: apsw.Connection, new: list[Record], arrivals: dict[str, i
     connection.executemany(_SQL["know_session"], origins)
     connection.executemany(_SQL["know_ref"], refs)
     connection.executemany(_SQL["know_membership"], members)
-    for feedback in waiting:
-        given = (feedback.target_kind, feedback.target, arrivals[feedback.record_id])
-        connection.execute(_SQL["give"], given)
-        touched |= dict.fromkeys(_resolved(connection, feedback))
+    given = [(one.target_kind, one.target, arrivals[one.record_id]) for one in waiting]
+    connection.executemany(_SQL["give"], given)
+    touched |= dict.fromkeys(_resolved(connection, waiting))
     connection.executemany(_SQL["touch"], ((session_id,) for session_id in touched))
     connection.executemany(_SQL["add_to_tally"], Counter(map(kind_of, new)).items())
 
 
-def _resolved(connection: apsw.Connection, feedback: Feedback) -> list[str]:
-    """Sessions that the feedback's target belongs to, as far as it has arrived."""
-    if feedback.target_kind == REF:
-        found = rows(connection, _SQL["sessions_with_ref"], {"ref": feedback.target})
-    elif feedback.target_kind == INTERACTION:
-        found = rows(connection, _SQL["session_of_interaction"], {"record_id": feedback.target})
-    else:
-        found = []
-    return [session_id for (session_id,) in found]
+def _resolved(connection: apsw.Connection, feedback: list[Feedback]) -> Iterator[str]:
+    """Sessions that the targets of the feedback belong to, as far as they have arrived."""
+    for kind, statement in ((REF, "sessions_with_refs"), (INTERACTION, "sessions_of_interactions")):
+        targets = _listed(one.target for one in feedback if one.target_kind == kind)
+        yield from (session_id for (session_id,) in rows(connection, _SQL[statement], {"targets": targets}))
 
 
 def _assembled(connection: apsw.Connection, sessions: list[str]) -> Iterator[Trace]:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from prx.domain.codec import encode
-from prx.domain.errors import StoreError
+from prx.domain.errors import InvalidInput, StoreError
 from prx.domain.records import Record
 from prx.domain.scores import SessionScore
 from prx.domain.times import to_micros
@@ -20,6 +20,19 @@ def kind_of(record: Record) -> str:
     return str(record.__struct_config__.tag)
 
 
+def checked(record: Record) -> str:
+    """JSON of a record that can be read back. Raises: InvalidInput for a field of another type than declared,
+    since one such row would stop every later read."""
+    body = encode(record)
+    try:
+        _RECORDS.decode(body)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(
+            f"record {record.record_id!r} has a field of the wrong type, its batch was not stored: {error}"
+        ) from error
+    return body.decode()
+
+
 def record_row(record: Record) -> tuple[Any, ...]:
     """Columns of the statement `append`."""
     return (
@@ -27,7 +40,7 @@ def record_row(record: Record) -> tuple[Any, ...]:
         kind_of(record),
         session_of(record),
         to_micros(record.at),
-        encode(record).decode(),
+        checked(record),
     )
 
 

@@ -16,7 +16,9 @@ from prx.sqlite.release import refuse_wal_reset_bug
 from prx.sqlite.schema import Schema, refuse_newer, upgrade
 
 BUSY_SECONDS = 10.0
-_WAL_BYTES_KEPT = 16 * 1024 * 1024
+_PAGE_BYTES = 4096
+_WAL_PAGES = 4000
+_CACHE_KIB = 8192
 _IDLE_CONNECTIONS = 8
 
 
@@ -158,7 +160,9 @@ class Database:
             connection.pragma("foreign_keys", True)
             connection.pragma("trusted_schema", False)
             connection.pragma("cell_size_check", True)
-            connection.pragma("journal_size_limit", _WAL_BYTES_KEPT)
+            connection.pragma("journal_size_limit", _WAL_PAGES * _PAGE_BYTES)
+            connection.pragma("wal_autocheckpoint", _WAL_PAGES)
+            connection.pragma("cache_size", -_CACHE_KIB)
         except BaseException:
             connection.close()
             raise

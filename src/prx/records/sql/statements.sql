@@ -17,10 +17,10 @@ INSERT INTO given (target_kind, target, arrival) VALUES (?, ?, ?)
 INSERT OR REPLACE INTO touch (session_id) VALUES (?)
 -- name: add_to_tally
 INSERT INTO tally (kind, number) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET number = number + excluded.number
--- name: sessions_with_ref
-SELECT session_id FROM reference WHERE ref = :ref ORDER BY session_id
--- name: session_of_interaction
-SELECT session_id FROM record WHERE record_id = :record_id AND kind = 'interaction'
+-- name: sessions_with_refs
+SELECT session_id FROM reference WHERE ref IN (SELECT value FROM json_each(:targets))
+-- name: sessions_of_interactions
+SELECT session_id FROM record WHERE record_id IN (SELECT value FROM json_each(:targets)) AND kind = 'interaction'
 -- name: records_of_sessions
 SELECT session_id, body FROM record WHERE session_id IN (SELECT value FROM json_each(:sessions))
 -- name: feedback_given
