@@ -149,6 +149,37 @@ def watch(drops: dict[str, float], law: Law, *, units: int, step: int, first: in
     return one
 
 
+def clustered_watch(users: int, sessions: int, icc: float, *, step: int):
+    """As `watch` without any drop, where users come back: looks after every `step` new users per arm."""
+
+    def one(rng: np.random.Generator) -> int:
+        arms = []
+        for _ in range(2):
+            shared = rng.normal(size=(users, 1))
+            y = {}
+            for d in DIMENSIONS:
+                level = np.sqrt(icc) * (0.6 * shared + 0.8 * rng.normal(size=(users, 1)))
+                z = level + np.sqrt(1 - icc) * rng.normal(size=(users, sessions))
+                y[d] = np.clip(0.6 + 0.25 * z, 0.0, 1.0).sum(axis=1)
+            arms.append(y)
+        for n in range(25, users + 1, step):
+            every = np.full(n, sessions)
+            tables = [
+                ArmTable.from_columns(
+                    n=dict.fromkeys(DIMENSIONS, every),
+                    total={d: y[:n] for d, y in arm.items()},
+                    sessions=every,
+                )
+                for arm in arms
+            ]
+            answers = harm(by_dimension(*tables, dimensions=DIMENSIONS))
+            if any(isinstance(a, Failed) for a in answers.values()):
+                return n
+        return users + 1
+
+    return one
+
+
 def stopped_within(one: Callable[[np.random.Generator], int], sessions: int):
     def simulate(rng: np.random.Generator, runs: int) -> Array:
         return np.array([one(rng) <= sessions for _ in range(runs)])
@@ -260,3 +291,16 @@ for word, law in (
             fast_runs=12 if word == "sd 0.25" else 0,
         )
     )
+
+CELLS.append(
+    Cell(
+        name="anytime-harm-false-clustered",
+        group="Guardrail watch",
+        claim="false stops over 500 users per arm with 4 sessions each, ICC 0.4, from 25 users on",
+        seed=5390,
+        runs=1_000,
+        batch=100,
+        simulate=stopped_within(clustered_watch(500, 4, 0.4, step=10), 500),
+        high=0.01,
+    )
+)

@@ -22,6 +22,7 @@ Numbers = Sequence[float] | Floats
 LEAST = 3
 _EXACT_BELOW = 50
 _SAME = 1e-12
+_LARGEST = 1e150
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,8 @@ def _samples(control: Numbers, treatment: Numbers) -> tuple[Floats, Floats] | No
             raise BadStatistics(f"the {name} arm must be one flat sequence of numbers")
         if not np.isfinite(sample).all():
             raise BadStatistics(f"the {name} arm holds NaN or infinity; leave missing values out")
+        if len(sample) and float(np.abs(sample).max()) > _LARGEST:
+            raise BadStatistics(f"the {name} arm holds values beyond {_LARGEST:g}, whose squares overflow")
         read.append(sample)
     for name, sample in zip(("control", "treatment"), read, strict=True):
         if len(sample) < LEAST:

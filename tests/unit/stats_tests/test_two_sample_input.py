@@ -35,6 +35,12 @@ def test_a_value_that_is_no_number_is_an_error(test: Callable[..., Any], bad: fl
 
 
 @pytest.mark.parametrize("test", TESTS)
+def test_a_value_whose_square_overflows_is_an_error(test: Callable[..., Any]) -> None:
+    with pytest.raises(BadStatistics, match="overflow"):
+        test(FINE, [*FINE, 1e200])
+
+
+@pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("other", [0.5, 0.7])
 def test_two_constant_arms_decide_nothing(test: Callable[..., Any], other: float) -> None:
     assert isinstance(test([0.5] * 50, [other] * 50), NotEnoughData)
