@@ -9,17 +9,15 @@ import hashlib
 import math
 import re
 from collections import Counter
+from functools import lru_cache
+from importlib.resources import files
 
 from prx.domain.records import Tokens
 from prx.models.port import ChatReply, ChatRequest
 
 _LINE = re.compile(r"^\s*[-*]\s*([A-Za-z][\w ]*?)\s*:\s*(.*)$")
 _WORD = re.compile(r"[a-z]+")
-_SILENT = frozenset(
-    "a an the i my me is it to of and for in on was were be been do does did can could would will you your "
-    "that this with have has had what why how when where am are not n t s m ve ll if there or so at by from "
-    "as but need want get got please help tell know they them their still just now any some about out up".split()
-)
+_SILENT = frozenset(files("prx.demo").joinpath("data/silent_words.txt").read_text(encoding="utf-8").split())
 _MAX_READ_WORDS = 900
 _FIRST_TOKEN_MS = 180.0
 _PER_PROMPT_TOKEN_MS = 0.9
@@ -58,6 +56,7 @@ class SimulatedModel:
         )
 
 
+@lru_cache(maxsize=200_000)
 def choose_label(system: str, message: str) -> str:
     """The label whose description shares the rarest words with the message; `unsure` when none does."""
     described = _described(" ".join(system.split(" ")[:_MAX_READ_WORDS]) if system else "")
@@ -81,6 +80,7 @@ def stems(text: str) -> list[str]:
     return [_stem(word) for word in _WORD.findall(text.lower()) if word not in _SILENT]
 
 
+@lru_cache(maxsize=1000)
 def _described(system: str) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for line in system.splitlines():

@@ -27,6 +27,10 @@ class Ids:
         bits = (high << 80) | (0x7 << 76) | (low << 64) | (0b10 << 62) | self._rng.getrandbits(62)
         return str(uuid.UUID(int=bits))
 
+    def secret(self) -> str:
+        """128 random bits as 32 hexadecimal digits, independent of the time; salts are made so."""
+        return f"{self._rng.getrandbits(128):032x}"
+
     def snapshot(self, now: datetime) -> str:
         """A new snapshot id, `snap_<uuid>`."""
         return f"snap_{self.new(now)}"

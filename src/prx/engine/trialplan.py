@@ -1,6 +1,5 @@
 """The plan of an experiment: everything frozen before the first session is assigned."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -26,7 +25,7 @@ def make_plan(
     token_targets: tuple[float, float] | None,
     fdr_alpha: float | None,
     aa: bool,
-    rng: random.Random,
+    salts: tuple[str, str],
 ) -> Plan | NotEnoughData:
     """Freeze the design, the dimensions with their weights, the correlation, the salts and the forecast."""
     chosen = choose_dimensions(before.coverage, settings.fitness.weights.as_dict())
@@ -57,8 +56,8 @@ def make_plan(
         reported=chosen.reported,
         rho=before.rho,
         max_regression=settings.safety.max_regression_threshold,
-        ramp_salt=f"{rng.getrandbits(128):032x}",
-        variant_salt=f"{rng.getrandbits(128):032x}",
+        ramp_salt=salts[0],
+        variant_salt=salts[1],
         test=given.test,
         token_targets=token_targets,
         fdr_alpha=fdr_alpha,

@@ -1,6 +1,5 @@
 """Creating experiments: the pre-period, the frozen plan, room beside others."""
 
-import random
 from datetime import datetime, timedelta
 
 import msgspec
@@ -54,7 +53,6 @@ def plan_for(
     if automatic:
         earlier = view.find(Experiment, agent=agent)
         level = fdr_level(earlier, alpha=1.0 - confidence, q=given.promotion_fdr)
-    rng = random.Random(context.ids.new(now))
     return make_plan(
         context.settings,
         before,
@@ -62,7 +60,7 @@ def plan_for(
         token_targets=control_of(view, agent).token_targets,
         fdr_alpha=level,
         aa=aa,
-        rng=rng,
+        salts=(context.ids.secret(), context.ids.secret()),
     )
 
 

@@ -1,0 +1,144 @@
+"""The application object behind the command line, the worker and the demo."""
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from prx.domain.events import Event, EventName
+from prx.domain.ids import Ids, system_ids
+from prx.domain.times import utc_now
+from prx.engine.context import Context, Models
+from prx.engine.engine import Engine
+from prx.engine.report import Report
+from prx.fitness.rules import FitnessRules
+from prx.ledger.port import Ledger
+from prx.ledger.sqlite import open_sqlite as open_ledger
+from prx.models.endpoint import ChatEndpoint, EndpointConfig
+from prx.models.meter import Budget, BudgetNotice, CallMeter, MeteredModel
+from prx.models.port import ChatModel
+from prx.records.port import RecordStore
+from prx.records.sqlite import open_sqlite as open_records
+from prx.settings import ModelRole, Settings, load
+from prx.spool.ship import Shipped, ship
+from prx.wiring.paths import home_folder, ledger_file, prepare_home, records_file, spool_folder
+from prx.wiring.spend import LedgerUsage
+
+
+@dataclass(slots=True)
+class App:
+    """Settings, stores and engine of one state folder. Close it when done."""
+
+    settings: Settings
+    ledger: Ledger
+    records: RecordStore
+    engine: Engine
+    home: Path
+    agent: str
+    now: Callable[[], datetime]
+
+    def ship(self) -> Shipped:
+        """Bring spooled records into the store."""
+        return ship(spool_folder(self.home), self.records.append, now=self.now())
+
+    def advance(self) -> Report:
+        """Ship what was spooled, then do everything that is due."""
+        self.ship()
+        return self.engine.advance(self.now())
+
+    def close(self) -> None:
+        """Release the stores."""
+        self.records.close()
+        self.ledger.close()
+
+
+def open_app(
+    *,
+    home: Path | None = None,
+    config: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    agent: str = "default",
+    now: Callable[[], datetime] = utc_now,
+    ids: Ids | None = None,
+    models: Models | None = None,
+    settings: Settings | None = None,
+) -> App:
+    """Open the state folder, creating it when needed.
+
+    Args: `models`, `settings`, `ids`: stand in for what the configuration names, for the demo and tests.
+    Raises: SettingsError, StoreError.
+    """
+    environment = os.environ if env is None else env
+    chosen = settings or load(config, environment)
+    folder = prepare_home(home_folder(home, environment))
+    used_ids = ids or system_ids()
+    ledger = open_ledger(ledger_file(folder), used_ids)
+    records = open_records(records_file(folder))
+    context = Context(
+        ledger=ledger,
+        records=records,
+        settings=chosen,
+        fitness=fitness_rules(chosen),
+        ids=used_ids,
+        models=models or configured_models(chosen, ledger, agent, now),
+        owner=f"{socket.gethostname()}-{os.getpid()}",
+    )
+    return App(chosen, ledger, records, Engine(context), folder, agent, now)
+
+
+def fitness_rules(settings: Settings) -> FitnessRules:
+    """Rules of fitness from the operator's settings."""
+    given = settings.fitness
+    auto = "auto" in (given.target_tokens, given.ceiling_tokens)
+    return FitnessRules(
+        weights=given.weights.as_dict(),
+        evaluation_window_hours=given.evaluation_window_hours,
+        min_sessions_for_score=given.min_sessions_for_score,
+        minimum_acceptable=given.thresholds.minimum_acceptable,
+        regression_delta=given.thresholds.regression_delta,
+        target_ms=given.target_ms,
+        ceiling_ms=given.ceiling_ms,
+        target_tokens=None if auto else float(given.target_tokens),
+        ceiling_tokens=None if auto else float(given.ceiling_tokens),
+        session_idle_minutes=settings.record.session_idle_minutes,
+        outcome_window_hours=settings.experiments.outcome_window_hours,
+    )
+
+
+def configured_models(settings: Settings, ledger: Ledger, agent: str, now: Callable[[], datetime]) -> Models:
+    """The endpoints that the operator configured, metered; a role without one is None."""
+    budget = Budget(
+        monthly_usd=settings.budget.monthly_usd or None,
+        max_share_of_serving=settings.budget.max_share_of_serving,
+    )
+
+    def notify(notice: BudgetNotice) -> None:
+        with ledger.transaction(now=now(), actor="engine") as tx:
+            tx.emit(
+                Event(
+                    event_id=tx.ids.new(tx.now),
+                    at=tx.now,
+                    agent=notice.agent,
+                    name=EventName.BUDGET,
+                    summary=f"{notice.spent_usd:.2f} of {notice.limit_usd:.2f} USD used ({notice.level})",
+                )
+            )
+
+    meter = CallMeter(
+        LedgerUsage(ledger, now), limit_usd=lambda _: budget.limit_usd(None), notify=notify, clock=now
+    )
+
+    def role(name: str, given: ModelRole) -> ChatModel | None:
+        if not given.configured:
+            return None
+        config = EndpointConfig(role=name, base_url=given.base_url, model=given.model, key=given.key)
+        return MeteredModel(ChatEndpoint(config), meter, agent=agent, role=name)
+
+    given = settings.models
+    return Models(
+        agent=role("agent", given.agent),
+        judge=role("judge", given.judge),
+        proposer=role("proposer", given.proposer),
+    )

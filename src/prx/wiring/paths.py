@@ -1,0 +1,49 @@
+"""Where state lives: `$PRX_HOME`, and the files in it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from prx.domain.errors import StoreError
+
+_DEFAULT = Path(".local/share/prx")
+
+
+def home_folder(explicit: Path | None, env: Mapping[str, str]) -> Path:
+    """The state folder: what was given, else `$PRX_HOME`, else `~/.local/share/prx`."""
+    if explicit is not None:
+        return explicit.expanduser()
+    if env.get("PRX_HOME"):
+        return Path(env["PRX_HOME"]).expanduser()
+    return Path(env.get("HOME") or os.path.expanduser("~")) / _DEFAULT
+
+
+def prepare_home(home: Path) -> Path:
+    """Make the folder for its owner alone. Raises: StoreError when it cannot be made or written."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"the state folder {home} cannot be made ({error.strerror}); "
+            "set PRX_HOME or --home to a folder that you may write"
+        ) from error
+    if not os.access(home, os.W_OK | os.X_OK):
+        raise StoreError(
+            f"the state folder {home} cannot be written; change its rights, or set PRX_HOME or --home"
+        )
+    return home
+
+
+def ledger_file(home: Path) -> Path:
+    """Control plane."""
+    return home / "ledger.sqlite"
+
+
+def records_file(home: Path) -> Path:
+    """Data plane."""
+    return home / "records.sqlite"
+
+
+def spool_folder(home: Path) -> Path:
+    """Records on their way to the store."""
+    return home / "spool"

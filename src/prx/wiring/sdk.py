@@ -1,0 +1,96 @@
+"""`prx.open()`: the SDK over the local state folder, without engine and without numeric libraries."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from prx.domain.errors import EvolutionError
+from prx.domain.ids import Ids, system_ids
+from prx.domain.records import Record
+from prx.domain.serving import Serving
+from prx.domain.times import utc_now
+from prx.ledger.port import Ledger
+from prx.ledger.serving import serving
+from prx.ledger.sqlite import open_sqlite
+from prx.live.evolution import Evolution
+from prx.live.poller import ServingPoller
+from prx.settings import load
+from prx.spool.content import Content
+from prx.spool.writer import SpoolRules, SpoolWriter
+from prx.wiring.paths import home_folder, ledger_file, prepare_home, spool_folder
+
+_LOG = logging.getLogger("prx")
+_DEFAULT: dict[str, Evolution] = {}
+_LOCK = threading.Lock()
+
+
+def open_evolution(
+    home: Path | str | None = None,
+    *,
+    config: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    now: Callable[[], datetime] = utc_now,
+    poll_seconds: float = 0.5,
+) -> Evolution:
+    """An Evolution that records into the spool of the state folder and serves what its ledger says.
+
+    Never raises: when the folder or the configuration cannot be used, the reason is logged once, the app
+    gets its own defaults, and nothing is recorded.
+    """
+    environment = os.environ if env is None else env
+    ids = system_ids()
+    try:
+        settings = load(Path(config) if config else None, environment)
+        folder = prepare_home(home_folder(Path(home) if home else None, environment))
+        rules = SpoolRules(content=Content(settings.record.content))
+        writer = SpoolWriter(spool_folder(folder), now=now, rules=rules)
+    except (EvolutionError, OSError) as error:
+        _LOG.error("prx: recording is off: %s", error)
+        return Evolution(lambda agent: Serving(agent=agent), lambda _record: None, ids=ids, now=now)
+    source = _Champions(ledger_file(folder), ids)
+    poller = ServingPoller(source.read, poll_seconds)
+
+    def sink(record: Record) -> None:
+        writer.append((record,))
+
+    def flush(_deadline: float) -> bool:
+        writer.sync()
+        return True
+
+    def close() -> None:
+        poller.close()
+        writer.close()
+        source.close()
+
+    return Evolution(poller, sink, ids=ids, now=now, flush=flush, on_close=close)
+
+
+def default_evolution() -> Evolution:
+    """The process-wide Evolution that `prx.wrap` uses; made at its first use."""
+    with _LOCK:
+        if "it" not in _DEFAULT:
+            _DEFAULT["it"] = open_evolution()
+        return _DEFAULT["it"]
+
+
+class _Champions:
+    """Reads from the ledger what an agent is served; opened at the first read, in the reading thread."""
+
+    def __init__(self, path: Path, ids: Ids) -> None:
+        self._path, self._ids = path, ids
+        self._ledger: Ledger | None = None
+
+    def read(self, agent: str) -> Serving:
+        """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
+        if self._ledger is None:
+            self._ledger = open_sqlite(self._path, self._ids)
+        with self._ledger.view() as view:
+            return serving(view, agent)
+
+    def close(self) -> None:
+        """Release the store."""
+        if self._ledger is not None:
+            self._ledger.close()
