@@ -152,7 +152,8 @@ class Session:
         """
         self.start()
         now = self._runtime.now()
-        bare = CallFacts(session_id=self.id, at=now, model=str(model), provider=str(provider))
+        model, provider = str(model or ""), str(provider or "")
+        bare = CallFacts(session_id=self.id, at=now, model=model, provider=provider)
 
         def facts() -> CallFacts:
             said = messages_of(messages)
@@ -160,8 +161,8 @@ class Session:
             return CallFacts(
                 session_id=self.id,
                 at=now,
-                model=str(model),
-                provider=str(provider),
+                model=model,
+                provider=provider,
                 intent=self._intent(intent, said, tools=tools),
                 messages=said,
                 streamed=streamed,
