@@ -42,8 +42,8 @@ class Signals:
 def read_signals(trace: Trace) -> Signals:
     """The latest usable value per name and target; at equal times the one that arrived later.
 
-    Words such as up and down count as 1 and 0. A value that is no number in 0..1 is not used: what scale
-    it was on is not known.
+    Words such as up and down count as 1 and 0; a correction told as text is one. Any other value that is
+    no number in 0..1 is not used: what scale it was on is not known.
     """
     calls = {call.record_id: call.record_id for call in trace.interactions}
     calls |= {call.ref: call.record_id for call in trace.interactions if call.ref}
@@ -70,5 +70,5 @@ def _number(item: Feedback) -> float | None:
         try:
             value = float(word)
         except ValueError:
-            return None
+            return 1.0 if item.name == FeedbackName.CORRECTION and word else None
     return float(value) if 0 <= value <= 1 else None

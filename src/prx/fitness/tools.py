@@ -22,6 +22,7 @@ FAILURE_TEXT: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tool error tag", re.compile(r"\s*<(?:tool_use_)?error>")),
     ("exit code", re.compile(r"\s*(?:\[?exit ?(?:code|status)\]?)\s*[:=]?\s*-?[1-9]\d*\b", re.IGNORECASE)),
     ("command not found", re.compile(r".{0,200}: (?:command not found|No such file or directory)")),
+    ("edit refused", re.compile(r"\s*Your proposed edit has introduced new syntax error")),
     (
         "http status",
         re.compile(r"\s*(?:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?)\s*:?\s*[45]\d\d\b", re.IGNORECASE),

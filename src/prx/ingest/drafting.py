@@ -110,7 +110,7 @@ def draft_records(draft: Draft, source: Source) -> Iterator[Record]:
             time_known=call.at is not None,
             **{**draft.shared, **call.fields},
         )
-    last = max(times, default=started)
+    last = max((_end(call, at) for call, at in zip(draft.calls, times, strict=True)), default=started)
     for place, signal in enumerate(draft.signals):
         yield _feedback(draft, source, signal, ids, place, at=signal.at or (last if known else source.now))
     if draft.ended:
@@ -155,6 +155,12 @@ def turn_fields(turn: Turn, **more: Any) -> dict[str, Any]:
         **({"extra": extra} if extra else {}),
         **more,
     }
+
+
+def _end(call: Call, at: datetime) -> datetime:
+    """When the call was over, where its file tells times and how long it took."""
+    milliseconds = call.fields.get("latency_ms")
+    return at if call.at is None or milliseconds is None else at + timedelta(milliseconds=milliseconds)
 
 
 def _feedback(

@@ -60,7 +60,7 @@ def _sample(
                 name_of(sample.get("uuid")) or [run, sample_id, epoch, sample.get("input")]
             ),
             calls=calls,
-            signals=_grades(dict_at(sample, "scores")),
+            signals=[*_grades(dict_at(sample, "scores")), *_target(sample)],
             started_at=next((call.at for call in calls if call.at), logged),
             ref=f"{name_of(spec.get('task'))} sample {sample_id} epoch {epoch}",
             shared={"model": model} if events else {},
@@ -148,6 +148,12 @@ def _grades(scores: dict[str, Any]) -> list[Signal]:
         if told is not None and name is not None:
             signals.append(Signal(f"score:{name}", told))
     return signals
+
+
+def _target(sample: dict[str, Any]) -> list[Signal]:
+    """The answer that would have been right, where the sample has one."""
+    target = text_of(sample.get("target")).strip()
+    return [Signal("expected", target)] if target else []
 
 
 def _attached_message(raw: Any, attachments: dict[str, Any]) -> Any:

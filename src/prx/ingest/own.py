@@ -36,6 +36,7 @@ _EXACT = frozenset(
     {"session_start", "interaction", "feedback", "session_end", "assignment", "exposure", "prompt_seen"}
 )
 _THUMBS = {"up": 1.0, "down": 0.0, "1": 1.0, "-1": 0.0, "0": 0.0}
+_NUMBERS = frozenset(FeedbackName)
 _OUTCOMES = {"outcome": FeedbackName.TASK_OUTCOME, "thumb": FeedbackName.THUMB}
 
 
@@ -206,17 +207,19 @@ def _target(value: dict[str, Any]) -> tuple[str, str]:
 
 
 def _value(name: str, raw: Any) -> float | str:
-    """A number in 0..1 for the names that fitness reads (thumbs also as words and -1); others as told."""
+    """A number in 0..1 for the names that fitness reads (a thumb also as word or -1, a correction also as
+    the right answer); others as told."""
     if name == FeedbackName.THUMB and (word := _THUMBS.get(str(name_of(raw)).lower())) is not None:
         return word
     share = share_of(raw)
     if share is not None:
         return share
-    told = number_of(raw) if name not in set(FeedbackName) else None
-    told_text = name_of(raw) if name not in set(FeedbackName) else None
-    if told is None and told_text is None:
+    if isinstance(raw, str) and raw.strip() and (name not in _NUMBERS or name == FeedbackName.CORRECTION):
+        return text_of(raw)
+    told = number_of(raw) if name not in _NUMBERS else None
+    if told is None:
         raise Misfit(f"the value {raw!r:.60} of {name} is no number in 0..1")
-    return told if told is not None else str(told_text)
+    return told
 
 
 def _end(value: dict[str, Any], source: Source) -> Iterator[Record]:

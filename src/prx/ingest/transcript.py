@@ -56,13 +56,13 @@ class History:
 
     def add(self, message: Message) -> None:
         """Append a message."""
-        self._size += len(message.content)
+        self._size += _size(message)
         if message.role in _SYSTEM:
             self._system.append(message)
         else:
             self._rest.append(message)
         while self._size > self._limit and len(self._rest) > 1:
-            self._size -= len(self._rest.popleft().content)
+            self._size -= _size(self._rest.popleft())
             self.dropped += 1
 
     def request(self) -> tuple[Message, ...]:
@@ -97,12 +97,13 @@ def split_chat(messages: Iterable[Any]) -> Iterator[Turn]:
 
 
 def to_message(raw: Mapping[str, Any], role: str) -> Message:
-    """One message as the records keep it."""
+    """One message as the records keep it; the tool calls in it are only those asked for."""
     return Message(
         role=role,
         content=text_of(raw.get("content")),
         name=name_of(raw.get("name")),
         tool_call_id=name_of(raw.get("tool_call_id")),
+        tool_calls=tuple(declared_tools(raw)) if role == "assistant" else (),
     )
 
 
@@ -147,6 +148,10 @@ def tool_call(raw: Mapping[str, Any]) -> ToolCall:
         latency_ms=number_of(raw.get("latency_ms")),
         external=external,
     )
+
+
+def _size(message: Message) -> int:
+    return len(message.content) + sum(len(call.arguments or "") for call in message.tool_calls)
 
 
 def _answer(raw: Mapping[str, Any]) -> str | None:

@@ -22,7 +22,8 @@ def fits(value: Any) -> bool:
 
 def read(value: Any, source: Source) -> Iterator[Record]:
     """One run as one session: each agent's message is a call, what the terminal ran is a tool call of the
-    message before it. The label of the mistake is feedback on the call that made it."""
+    message before it. The label of the mistake is feedback on the call that made it, or on
+    the newest one before its step."""
     entries = list_at(value, "history")
     if not entries:
         raise Misfit("the run has no messages in `history`")
@@ -90,8 +91,11 @@ def _signals(value: dict[str, Any], place_of: dict[int, int]) -> list[Signal]:
     outcome = share_of(value.get("is_correct", value.get("is_corrected")))
     if outcome is not None:
         signals.append(Signal(FeedbackName.TASK_OUTCOME, outcome))
+    if text_of(value.get("ground_truth")):
+        signals.append(Signal("expected", text_of(value["ground_truth"])))
     step = count_of(value.get("mistake_step"))
     reason = text_of(value.get("mistake_reason"))
     if reason and step is not None:
-        signals.append(Signal("mistake", reason, call=place_of.get(step)))
+        made = max((place for at, place in place_of.items() if at <= step), default=None)
+        signals.append(Signal("mistake", reason, call=made))
     return signals

@@ -164,6 +164,11 @@ def test_without_a_thumb_satisfaction_needs_correction_detection_and_a_later_use
     assert scored(first, second, feedback=(told("correction", 1.0, "c1"),)) == {"user_satisfaction": 0.0}
 
 
+def test_a_correction_told_as_the_right_answer_is_a_correction() -> None:
+    assert scored(call(), feedback=(told("correction", "card_arrival", "c1"),)) == {"user_satisfaction": 0.0}
+    assert scored(call(), feedback=(told("thumb", "card_arrival"),)) == {}
+
+
 def test_tool_turns_and_retries_are_no_later_user_turn() -> None:
     first = call(1, messages=users("a"), extra={"correction_checked": True})
     tool = call(2, messages=(*users("a"), Message(role="tool", content="{}")))
