@@ -132,6 +132,10 @@ class App(Protocol):
         """Where the state is."""
         ...
 
+    def ship(self) -> object:
+        """Bring spooled records into the store."""
+        ...
+
     def close(self) -> None:
         """Release files and locks."""
         ...

@@ -78,8 +78,11 @@ class Call:
             return "person:unknown"
 
     @contextmanager
-    def app(self) -> Iterator[App]:
-        """The installation, closed at the end."""
+    def app(self, *, new_agent: bool = False) -> Iterator[App]:
+        """The installation, closed at the end.
+
+        Raises: InvalidInput for an agent that nobody recorded, unless `new_agent`.
+        """
         app = self.outside.opener(
             home=self.home,
             config=self.config,
@@ -88,21 +91,23 @@ class Call:
             now=self.outside.now,
         )
         try:
+            if not new_agent and self.agent != DEFAULT_AGENT:
+                self._check_agent(app)
             yield app
         finally:
             app.close()
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """A consistent read of the ledger. Raises: InvalidInput for an agent that nobody recorded."""
+        """A consistent read of the ledger."""
         with self.app() as app, app.ledger.view() as view:
-            self.check_agent(view)
             yield view
 
-    def check_agent(self, view: View) -> None:
-        """Silent when the agent exists, or is the default one. Raises: InvalidInput naming those that do."""
-        known = view.agents()
-        if self.agent != DEFAULT_AGENT and self.agent not in known:
+    def _check_agent(self, app: App) -> None:
+        with app.ledger.view() as view:
+            known = view.agents()
+        recorded = next(iter(app.records.traces(agent=self.agent, limit=1)), None)
+        if self.agent not in known and recorded is None:
             names = ", ".join(known) or "none yet"
             raise InvalidInput(f"no agent is called {self.agent!r}; known agents: {names}")
 

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +53,9 @@ def wired(
     now: Callable[[], datetime],
 ) -> App:
     """The real installation; imported only when a command opens one."""
-    opened: App = import_module("prx.wiring").open_app(
-        home=home, config=config, env=env, agent=agent, now=now
-    )
-    return opened
+    from prx.wiring.app import open_app
+
+    return open_app(home=home, config=config, env=env, agent=agent, now=now)
 
 
 def main(arguments: Sequence[str], outside: Outside) -> int:

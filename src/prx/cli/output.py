@@ -15,18 +15,20 @@ import click
 from prx.views.fullform import full
 
 NARROW = 80
-WIDE = 120
+WIDE = 150
+_GAP = 2
 # recorded text may hold terminal commands; only the line break and the tab may pass
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: `wraps` for running text, `right` for numbers."""
+    """A column of a table: `wraps` for running text (never narrower than `least`), `right` for numbers."""
 
     title: str
     wraps: bool = False
     right: bool = False
+    least: int = 12
 
 
 def screen_width(env: Mapping[str, str]) -> int | None:
@@ -40,26 +42,40 @@ def screen_width(env: Mapping[str, str]) -> int | None:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> str:
-    """Aligned text without lines around it; running text wraps so that a row fits `width`."""
+    """Aligned text without lines around it; running text wraps so that a row fits `width`.
+
+    Where even then there is no room, rows get longer than `width`: nothing is cut off.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
+    grid = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_edge=False)
     for column in columns:
         grid.add_column(
             Text(column.title),
             no_wrap=not column.wraps,
             overflow="fold",
             justify="right" if column.right else "left",
-            min_width=12 if column.wraps else None,
+            min_width=column.least if column.wraps else None,
         )
-    for row in rows:
-        grid.add_row(*(Text(clean(cell)) for cell in row))
+    cells = [[clean(cell) for cell in row] for row in rows]
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    room = 100_000 if width is None else max(width, _least_width(columns, cells))
     target = io.StringIO()
-    console = Console(file=target, width=width or 100_000, color_system=None, force_terminal=False)
-    console.print(grid, soft_wrap=width is None)
+    Console(file=target, width=room, color_system=None, force_terminal=False).print(grid)
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
+
+
+def _least_width(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> int:
+    from rich.cells import cell_len
+
+    fixed = (
+        column.least if column.wraps else max(map(cell_len, (column.title, *(row[place] for row in cells))))
+        for place, column in enumerate(columns)
+    )
+    return sum(fixed) + _GAP * (len(columns) - 1)
 
 
 def pairs(rows: Iterable[tuple[str, str]], width: int | None = None) -> str:

@@ -96,7 +96,7 @@ def mode_of(settings: Settings, layer: Layer) -> str:
     if not settings.enabled or not section.enabled:
         return "off"
     if layer is Layer.MEMORY:
-        return f"applies by itself below risk {settings.l1.risk_threshold:g}"
+        return f"by itself below risk {settings.l1.risk_threshold:g}"
     asks = settings.l3.require_approval if layer is Layer.STRATEGY else False
     return "applies by itself" if settings.auto_apply and not asks else "asks you"
 

@@ -94,7 +94,7 @@ def _lines(left: Part | None, right: Part | None, labels: tuple[str, str]) -> tu
                 f"{name} {labels[1]}",
             )
         )
-    before, after = _settings(left), _settings(right)
+    before, after = flat_settings(left), flat_settings(right)
     return tuple(
         line
         for name in sorted({*before, *after})
@@ -106,7 +106,8 @@ def _lines(left: Part | None, right: Part | None, labels: tuple[str, str]) -> tu
     )
 
 
-def _settings(part: Part) -> dict[str, Any]:
+def flat_settings(part: Part) -> dict[str, Any]:
+    """Memory operations or strategy parameters, each under one dotted name."""
     if isinstance(part, MemoryState):
         return {f"operation {number}": name for number, name in enumerate(part.operations, 1)}
     flat: dict[str, Any] = {}

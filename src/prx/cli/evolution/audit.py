@@ -32,7 +32,7 @@ def verify(context: click.Context, noted: str | None) -> None:
         found = verify_chain(view, noted=head)
     shown = (
         ("Audit log", "whole" if found.whole else f"NOT WHOLE ({found.code})"),
-        ("Why" if not found.whole else "Rows", found.why),
+        ("Checked" if found.whole else "Why", found.why),
         ("Head", found.head),
         (
             "Keep",

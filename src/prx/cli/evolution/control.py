@@ -36,8 +36,6 @@ def rollback(
     """
     call = Call.of(context)
     with call.app() as app:
-        with app.ledger.view() as view:
-            call.check_agent(view)
         what = app.engine.rollback_preview(call.agent, target=target, layer=layer, snapshot=snapshot)
         if not yes and not call.json and sys.stdin.isatty():
             click.confirm(clean(f"{call.agent}: {what}. Do it?"), abort=True, err=True)
@@ -48,7 +46,7 @@ def rollback(
         ("Done", what),
         ("Serves now", f"{done.restored} (was {done.left})"),
         ("Layers", ", ".join(one.label for one in done.layers)),
-        ("Experiments", f"{count(len(done.cancelled_experiments), 'running one')} cancelled"),
+        ("Cancelled", count(len(done.cancelled_experiments), "running experiment")),
         ("Undo", f"prx evolution rollback {done.left}"),
     )
     call.answer(done, lambda: pairs(rows, call.width))
@@ -109,6 +107,7 @@ def propose(context: click.Context, prompt: str, file: str) -> None:
     call = Call.of(context)
     text = _read(file)
     with call.app() as app:
+        app.ship()
         made = app.engine.propose_prompt(call.agent, prompt, text, actor=call.actor, now=call.now)
         with app.ledger.view() as view:
             shown = proposal_view(view, made)

@@ -83,6 +83,7 @@ def plan(context: click.Context, layer: Layer) -> None:
     """Forecast what an experiment could find out; starts none."""
     call = Call.of(context)
     with call.app() as app:
+        app.ship()
         forecast = app.engine.plan_experiment(call.agent, layer, call.now)
     call.answer(
         forecast, lambda: forecast_text(forecast, call.width) or "no forecast: no traffic was recorded"
@@ -105,6 +106,7 @@ def create(context: click.Context, aa: bool, layer: Layer) -> None:
             "its experiment starts once it passed gate, shadow and judge"
         )
     with call.app() as app:
+        app.ship()
         made = app.engine.create_aa(call.agent, layer, actor=call.actor, now=call.now)
     call.answer(made, lambda: details_text(details_of(made), call.width))
 
@@ -131,6 +133,7 @@ def converge(context: click.Context, experiment_id: str) -> None:
     with call.app() as app:
         with app.ledger.view() as view:
             known = identify(view, Experiment, experiment_id).experiment_id
+        app.ship()
         ended = app.engine.converge_experiment(known, actor=call.actor, now=call.now)
     call.answer(ended, lambda: details_text(details_of(ended), call.width))
 

@@ -28,9 +28,9 @@ def fitness(context: click.Context, over_time: bool, last: timedelta, breakdown:
     call = Call.of(context)
     now = call.now
     with call.app() as app:
+        app.ship()
         app.engine.score(now)
         with app.ledger.view() as view:
-            call.check_agent(view)
             control = view.maybe(Control, call.agent)
         rules = rules_from(app.settings, control.token_targets if control else None)
         if over_time:

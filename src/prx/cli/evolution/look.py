@@ -27,7 +27,6 @@ def status(context: click.Context) -> None:
     """Show how the engine stands, and what waits for you."""
     call = Call.of(context)
     with call.app() as app, app.ledger.view() as view:
-        call.check_agent(view)
         found = status_of(view, app.settings, call.agent)
     call.answer(found, lambda: status_text(found, call.now, call.width))
 
@@ -118,6 +117,7 @@ def trigger(context: click.Context, layer: Layer, dry_run: bool) -> None:
     """
     call = Call.of(context)
     with call.app() as app:
+        app.ship()
         report = app.engine.trigger(call.agent, layer, call.now, dry_run=dry_run)
     _answer_report(context, call, report)
 
@@ -131,6 +131,7 @@ def advance(context: click.Context) -> None:
     """
     call = Call.of(context)
     with call.app() as app:
+        app.ship()
         report = app.engine.advance(call.now)
     _answer_report(context, call, report)
 
@@ -152,9 +153,9 @@ def digest(context: click.Context, day: str | None) -> None:
     if wanted > call.now:
         raise InvalidInput(f"{wanted.date()} is not here yet; give a past day or leave --date out")
     with call.app() as app:
+        app.ship()
         app.engine.score(call.now)
         with app.ledger.view() as view:
-            call.check_agent(view)
             control = view.maybe(Control, call.agent)
             rules = rules_from(app.settings, control.token_targets if control else None)
             found = digest_of(view, app.records, rules, call.agent, wanted.date())

@@ -45,7 +45,7 @@ def chart_text(experiment: Experiment, width: int | None) -> str:
     scale, room = scale_of(looks, delta), max(20, (width or 100) - _LABEL - 1)
     rows = [_row(look, scale, delta, room) for look in looks]
     edges = f"{signed(scale.low)}{signed(scale.high).rjust(room - len(signed(scale.low)))}"
-    legend = f"o treatment minus control   --- interval   | no effect   : smallest effect {signed(delta)}"
+    legend = f"o treatment minus control  --- interval  | no effect  : smallest effect {signed(delta)}"
     return "\n".join((*rows, " " * _LABEL + edges, legend))
 
 

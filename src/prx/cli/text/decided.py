@@ -20,9 +20,8 @@ from prx.domain.findings import Finding
 from prx.domain.proposals import ProofStep, Proposal
 from prx.domain.versions import MemoryState, PromptSet, Version
 from prx.views.decisions import LayerStats
-from prx.views.fullform import full
 from prx.views.proposals import ProposalView
-from prx.views.versions import LayerDiff, PartView, VersionRow
+from prx.views.versions import LayerDiff, PartView, VersionRow, flat_settings
 
 
 def decisions_text(rows: Sequence[Decision], width: int | None) -> str:
@@ -86,7 +85,7 @@ def decision_text(one: Decision, width: int | None) -> str:
         ((moment(a.at), a.actor, first_line(a.what)) for a in one.amendments),
         width,
     )
-    undo = f"Undo: prx evolution rollback --snapshot {one.rollback_id}" if one.rollback_id else ""
+    undo = f"To restore it:\n  prx evolution rollback --snapshot {one.rollback_id}" if one.rollback_id else ""
     return blocks(head, amendments if one.amendments else "", undo)
 
 
@@ -300,7 +299,7 @@ def _part_text(part: PartView, width: int | None) -> str:
     if isinstance(content, MemoryState):
         operations = "\n".join(f"    {clean(one)}" for one in content.operations)
         return f"{title}\n{operations or '    no operation'}"
-    shown = (f"    {name} = {value}" for name, value in full(content).items())
+    shown = (f"    {name} = {value}" for name, value in flat_settings(content).items())
     return "\n".join((title, *map(clean, shown)))
 
 

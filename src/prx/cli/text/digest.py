@@ -27,13 +27,18 @@ def digest_text(found: Digest, width: int | None) -> str:
         ),
         width,
     )
+    worst_first = sorted(found.findings, key=lambda one: -one.severity)
     events = "\n".join(
         wrapped(f"{one.at:%H:%M}  {one.name.rsplit('.', 1)[1]}: {clean(one.summary)}", width, "")
         for one in found.events
     )
     return blocks(
         head,
-        _part(count(len(found.findings), "finding"), findings_text(found.findings, width), found.findings),
+        _part(
+            count(len(found.findings), "finding"),
+            findings_text(worst_first, width),
+            found.findings,
+        ),
         _part(
             count(len(found.decisions), "decision"), decisions_text(found.decisions, width), found.decisions
         ),

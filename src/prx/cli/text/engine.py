@@ -14,7 +14,6 @@ from prx.cli.text.words import (
     number,
     relative,
     schedule_words,
-    signed,
     wide,
 )
 from prx.engine.report import Step
@@ -42,22 +41,20 @@ def status_text(found: Status, now: datetime, width: int | None) -> str:
     columns = (
         Column("Layer"),
         Column("Mode", wraps=True),
-        Column("Schedule", wraps=True),
+        Column("Schedule"),
         Column("Last"),
         Column("Next"),
-        Column("Breaker"),
-        Column("In work", right=True),
+        Column("Open", right=True),
     )
     layers = table(
         columns,
         (
             (
                 one.layer.label,
-                one.mode,
+                one.mode if one.breaker == "closed" else f"{one.mode}, breaker {one.breaker}",
                 schedule_words(one.schedule),
                 relative(one.last_run, now),
                 relative(one.next_run, now),
-                one.breaker,
                 str(one.in_work),
             )
             for one in found.layers
@@ -135,7 +132,7 @@ def _trigger(one: Attempt) -> str:
 
 
 def _shadow(one: Attempt) -> str:
-    return ", ".join(f"{name} {signed(value)}" for name, value in one.shadow.items())
+    return ", ".join(f"{name} {value:+.3g}" for name, value in one.shadow.items())
 
 
 def report_text(steps: Sequence[Step], width: int | None) -> str:

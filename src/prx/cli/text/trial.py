@@ -25,25 +25,25 @@ def experiments_text(rows: Sequence[Experiment], width: int | None) -> str:
     if not rows:
         return "No experiment matches."
     columns = (
-        Column("Created (UTC)"),
+        Column("Created (UTC)" if wide(width) else "Date"),
         Column("Experiment"),
         Column("Layer"),
         Column("Status"),
-        Column("Sessions", right=True),
-        Column("Fitness C / T", right=True),
+        Column("n C/T", right=True),
+        Column("Fitness C/T", right=True),
         Column("p", right=True),
-        Column("Winner" if not wide(width) else "Winner (conclusion)", wraps=True),
+        Column("Winner (conclusion)" if wide(width) else "Winner", wraps=True, least=9),
     )
     return table(
         columns,
         (
             (
-                moment(one.created_at)[None if wide(width) else 5 :],
+                moment(one.created_at)[slice(None) if wide(width) else slice(5, 10)],
                 an_id(one.experiment_id, width),
                 one.layer.label if wide(width) else one.layer.level,
                 one.status,
-                f"{one.control_sessions} / {one.treatment_sessions}",
-                f"{number(one.control_fitness.value)} / {number(one.treatment_fitness.value)}",
+                f"{one.control_sessions}/{one.treatment_sessions}",
+                f"{number(one.control_fitness.value)}/{number(one.treatment_fitness.value)}",
                 chance(one.p_value),
                 _winner(one) if wide(width) else (one.winner or _ending(one)),
             )
@@ -267,8 +267,12 @@ def _effects(effects: Mapping[str, Any], width: int | None) -> str:
             rows.append((title, f"not enough data: {effect['not_enough_data']}"))
             continue
         interval = effect.get("interval") or {}
-        value = percent(effect["estimate"], 1) if key == "relative" else number(effect["estimate"])
-        rows.append((title, f"{value} {span(interval.get('low'), interval.get('high'))}"))
+        low, high = interval.get("low"), interval.get("high")
+        if key == "relative":
+            shown = f"{percent(effect['estimate'], 1)} [{percent(low, 1)}, {percent(high, 1)}]"
+        else:
+            shown = f"{number(effect['estimate'])} {span(low, high)}"
+        rows.append((title, shown))
     return pairs(rows, width)
 
 

@@ -49,8 +49,8 @@ def lasting(seconds: float | None) -> str:
     if seconds is None:
         return NOTHING
     for size, unit, places in ((86400, "d", 1), (3600, "h", 1), (60, "min", 0)):
-        if seconds >= size * (2 if unit == "d" else 1):
-            return f"{rounded(seconds / size, places)} {unit}"
+        if seconds >= size:
+            return f"{rounded(seconds / size, places).removesuffix('.0')} {unit}"
     return f"{rounded(seconds, 0)} s"
 
 

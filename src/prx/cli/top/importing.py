@@ -25,11 +25,12 @@ from prx.ingest.sniff import DIALECTS
 def import_(context: click.Context, files: tuple[str, ...], dialect: str | None) -> None:
     """Import agent logs, traces, feedback or other records.
 
-    The same file twice changes nothing. Malformed lines are counted and named, never fatal. Records without a time take the time of the import.
+    The same file twice changes nothing. Malformed lines are counted and named, never fatal. Records without
+    a time take the time of the import.
     """
     call = Call.of(context)
     results = []
-    with call.app() as app:
+    with call.app(new_agent=True) as app:
         for file in files:
             with _progress(file) as tick:
                 results.append(
@@ -57,10 +58,7 @@ def result_text(one: ImportResult, width: int | None) -> str:
         ("Dialect", one.dialect),
         ("Records", f"{one.records} in {count(one.items, 'item')}, {one.new} of them new"),
         ("Sessions", str(one.sessions)),
-        (
-            "Calls",
-            str(one.interactions) + (f" ({one.untimed} took the import's time)" if one.untimed else ""),
-        ),
+        ("Calls", f"{one.interactions}{untimed}"),
         ("Feedback", str(one.feedback)),
         ("Tool calls", tools),
         ("Malformed", str(one.malformed) if one.malformed else ""),
