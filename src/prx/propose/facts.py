@@ -8,7 +8,8 @@ from prx.domain.words import words
 
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*%?")
 _ID = re.compile(
-    r"\b(?=\w*\d)(?=\w*[^\W\d])[\w-]{3,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE
+    r"\b(?=[\w-]*\d)(?=[\w-]*[^\W\d_])[\w-]{3,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
+    re.IGNORECASE,
 )
 _NAME = re.compile(r"(?<![.!?¿¡。]\s)(?<!^)\b[A-ZÁÉÍÓÚÑА-ЯЁ][\w'’-]+", re.MULTILINE)
 _NEGATION = re.compile(

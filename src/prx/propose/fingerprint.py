@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from prx.domain.changes import (
@@ -104,6 +105,7 @@ def near_duplicate(a: Essence, b: Essence) -> bool:
     return jaccard(a.words, b.words) >= SIMILAR_FROM
 
 
+@lru_cache(maxsize=4096)
 def essence_of(change: Change) -> Essence:
     """What a change means, without how it looks."""
     if isinstance(change, StrategyPatch):
@@ -119,10 +121,15 @@ def essence_of(change: Change) -> Essence:
 
 def plain_words(text: str) -> tuple[str, ...]:
     """Words of a text for comparison: no looks, no filler."""
-    plain = _LIST_MARK.sub("", _COMMENT.sub(" ", text))
-    plain = _APOSTROPHES.sub("", _BETWEEN_CJK.sub("", skeleton(plain)))
-    every = words(plain)
+    every = words(_plain(text))
     return tuple(word for word in every if word not in _FILLERS) or every
+
+
+def _plain(text: str) -> str:
+    # looks go first, since wide or hidden characters would disguise the marks of a comment or list
+    lines = "\n".join(skeleton(line) for line in text.splitlines())
+    plain = _LIST_MARK.sub("", _COMMENT.sub(" ", lines))
+    return _APOSTROPHES.sub("", _BETWEEN_CJK.sub("", plain))
 
 
 def _prompt_essence(change: PromptPatch) -> Essence:
@@ -142,7 +149,8 @@ def _prompt_essence(change: PromptPatch) -> Essence:
     if not signed:
         # a mere change of order: the order is all that it says
         signed = [f">{a} {b}" for a, b in pairwise(fresh)]
-    joined = "".join(fresh) if len(fresh) > 1 else ""
+    # letters alone, so that spaces inside words hide nothing; fillers would be lost among single letters
+    joined = "".join(char for op in change.ops for char in _plain(_texts(op)[0]) if char.isalnum())
     return Essence(f"prompt:{folded(change.prompt)}", frozenset(anchors), tuple(sorted(signed)), joined)
 
 
