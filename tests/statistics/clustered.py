@@ -1,8 +1,8 @@
 """Estimator and sequential design together on users who come back: error rates of the whole look.
 
-Each run simulates two arms of users. A user has a level (correlated over dimensions and constant over sessions, which
-gives the intra-class correlation), a number of sessions, and days on which they fall; dimensions are scored or not.
-Every day the product's `composite` and `look` see the sums so far, exactly as an experiment's tick would.
+Each run simulates two arms of users. A user has a level (constant over sessions,
+which gives the intra-class correlation), a number of sessions, and days on which they fall; dimensions are
+scored or not. Every day the product's `composite` and `look` see the sums so far, as a tick would.
 """
 
 import math
@@ -176,7 +176,7 @@ def rejects(world: World) -> Any:
 
 
 def hidden_wins(world: World, *, guarded: bool) -> Any:
-    """How often the treatment that hides failures crosses upwards (and, guarded, is not explained by gaps)."""
+    """How often a treatment that hides failures crosses upwards (guarded: beyond what gaps explain)."""
     plan: list[Design] = []
 
     def simulate(rng: np.random.Generator, runs: int) -> Array:
@@ -232,22 +232,62 @@ def cells() -> list[Cell]:
         "icc0.2-200-users-all-there-at-once": World(users=200, icc=0.2, late=False),
     }
     made = [
-        Cell(f"clustered-{name}", group, name.replace("-", ", "), 1700 + i, 8_000, 200, rejects(world), 0.043,
-             0.058, fast_runs=30 if i == 1 else 0)
+        Cell(
+            f"clustered-{name}",
+            group,
+            name.replace("-", ", "),
+            1700 + i,
+            8_000,
+            200,
+            rejects(world),
+            0.043,
+            0.058,
+            fast_runs=30 if i == 1 else 0,
+        )
         for i, (name, world) in enumerate(worlds.items())
-    ]  # fmt: skip
+    ]
     control = "Negative controls: the same harness must refuse them"
     made.append(
-        Cell("control-session-level", control, "session-level standard errors, ICC 0.4 (over 15 % expected)", 1750,
-             2_000, 200, session_level(World(users=100, icc=0.4)), 0.043, 0.058, control=True, fast_runs=200)
-    )  # fmt: skip
+        Cell(
+            "control-session-level",
+            control,
+            "session-level standard errors, ICC 0.4 (over 15 % expected)",
+            1750,
+            2_000,
+            200,
+            session_level(World(users=100, icc=0.4)),
+            0.043,
+            0.058,
+            control=True,
+            fast_runs=200,
+        )
+    )
     group = "A treatment that hides a fifth of its failures (no tool call, so no score)"
     hiding = World(users=800, icc=0.3, hidden=0.2, sessions="uniform", late=False)
     made += [
-        Cell("hidden-guarded", group, "wins with the missingness bound", 1760, 2_000, 50,
-             hidden_wins(hiding, guarded=True), 0.0, 0.05, fast_runs=12),
-        Cell("hidden-unguarded", "Negative controls: the same harness must refuse them",
-             "hides a fifth of its failures, no missingness bound", 1761, 1_000, 50,
-             hidden_wins(hiding, guarded=False), 0.0, 0.05, control=True),
-    ]  # fmt: skip
+        Cell(
+            "hidden-guarded",
+            group,
+            "wins with the missingness bound",
+            1760,
+            2_000,
+            50,
+            hidden_wins(hiding, guarded=True),
+            0.0,
+            0.05,
+            fast_runs=12,
+        ),
+        Cell(
+            "hidden-unguarded",
+            "Negative controls: the same harness must refuse them",
+            "hides a fifth of its failures, no missingness bound",
+            1761,
+            1_000,
+            50,
+            hidden_wins(hiding, guarded=False),
+            0.0,
+            0.05,
+            control=True,
+        ),
+    ]
     return made

@@ -1,8 +1,8 @@
 """A small harness for error rates: seeded batches, results kept on disk so that a run can be resumed.
 
-A cell simulates one claim. Its batches are independent of each other and of the order they run in; each is seeded
-by (cell seed, batch number). Files lie under `.slow/` (or `$PRX_SLOW`), one per cell, and are reused only by the
-same cell with the same seed and batch size.
+A cell simulates one claim. Its batches do not depend on each other or on the order they run in; each is
+seeded by (cell seed, batch number). Files lie under `.slow/` (or `$PRX_SLOW`), one per cell, and are reused
+only by the same cell with the same seed, runs and batch size.
 """
 
 import json
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Cell:
-    """A claim with its simulation: `simulate(rng, runs)` returns one number per run (True or False for a rate)."""
+    """A claim and its simulation; `simulate(rng, runs)` gives a number per run, True or False for a rate."""
 
     name: str
     group: str

@@ -1,11 +1,18 @@
 """Error rates, coverage and traffic of the sequential design; the long runs are `make test-slow`."""
 
 import clustered
+import decision_cells
 import pytest
 import sequential_cells
+import stream_cells
 from monte_carlo import Cell, compatible, holds, run, run_fast
 
-CELLS = [*sequential_cells.cells(), *clustered.cells()]
+CELLS = [
+    *sequential_cells.cells(),
+    *clustered.cells(),
+    *stream_cells.cells(),
+    *decision_cells.cells(),
+]
 
 
 def named(chosen: list[Cell]) -> list[object]:

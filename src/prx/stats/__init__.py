@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prx.stats.inference import futility_z as futility_z
     from prx.stats.inference import infer as infer
     from prx.stats.inference import repeated_p as repeated_p
+    from prx.stats.inference import repeated_upper_p as repeated_upper_p
     from prx.stats.onlinefdr import AutomaticExperiment as AutomaticExperiment
     from prx.stats.onlinefdr import promotion_level as promotion_level
     from prx.stats.power import fixed_information as fixed_information
@@ -56,7 +57,7 @@ _NAMES = {
     "conclude rank_test_needed",
     "estimator": "composite",
     "groupsequential": "Boundaries Crossing boundaries crossing",
-    "inference": "Inference conditional_power futility_z infer repeated_p",
+    "inference": "Inference conditional_power futility_z infer repeated_p repeated_upper_p",
     "onlinefdr": "AutomaticExperiment promotion_level",
     "power": "fixed_information futility_bounds inflation power_of",
     "spending": "Spending",

@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 _FARTHEST = 8.0  # a bound beyond it is no bound
 _NEGLIGIBLE = 1e-12  # alpha below it is kept for the next look: its bound could not be told from none
 _REACH = 8.5  # an open side of the grid ends this many standard deviations out
-_PANEL_NODES = 16
-_PANEL_WIDTH = 5.0  # in standard deviations of the narrower neighbouring increment: error below 1e-12
+_PANEL_NODES = 24
+_PANEL_WIDTH = 10.0  # in standard deviations of the narrower neighbouring increment: error below 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +196,27 @@ def crossing(
     return Crossing(info, tuple(ups), tuple(downs))
 
 
+class UpwardExits:
+    """P(some exit is upwards) as a function of the drift, for looks with bounds on both sides.
+
+    The recursion runs once without drift; other drifts reweight its paths.
+    """
+
+    __slots__ = ("_steps",)
+
+    def __init__(
+        self, information: Sequence[float], upper_z: Sequence[float], lower_z: Sequence[float]
+    ) -> None:
+        path = _Path(drift=0.0)
+        self._steps: list[tuple[_Path, float, float]] = []
+        for here, low, high in zip(checked_information(information), lower_z, upper_z, strict=True):
+            self._steps.append((path, here, high))
+            path = path.after(here, low, high)
+
+    def __call__(self, drift: float) -> float:
+        return math.fsum(path.above(here, high, drift) for path, here, high in self._steps)
+
+
 def checked_information(values: Sequence[float]) -> tuple[float, ...]:
     """Return `values` as floats; raises BadStatistics unless they are finite, above 0 and increasing."""
     info = tuple(float(v) for v in values)
@@ -254,37 +275,42 @@ class _Path:
             return self
         return _Path(drift=self.drift, before=self, information=information, lower=lower, upper=upper)
 
-    def above(self, information: float, z: float) -> float:
-        """P(not stopped so far and Z at `information` is at or above `z`)."""
+    def above(self, information: float, z: float, tilt: float = 0.0) -> float:
+        """P(not stopped so far and Z at `information` is at or above `z`), with `tilt` added to the drift."""
         if z == math.inf:
             return 0.0
-        return self._tail(information, z, upper=True)
+        return self._tail(information, z, tilt, upper=True)
 
     def below(self, information: float, z: float) -> float:
         if z == -math.inf:
             return 0.0
-        return self._tail(information, z, upper=False)
+        return self._tail(information, z, 0.0, upper=False)
 
-    def _tail(self, information: float, z: float, *, upper: bool) -> float:
+    def _tail(self, information: float, z: float, tilt: float, *, upper: bool) -> float:
         sign = 1.0 if upper else -1.0
+        drift = self.drift + tilt
         if self._before is None:
-            return float(ndtr(-sign * (z - self.drift * math.sqrt(information))))
+            return float(ndtr(-sign * (z - drift * math.sqrt(information))))
         nodes, mass = self._grid(information)
+        if tilt != 0.0:
+            # Likelihood ratio of the score so far: another drift needs no new recursion.
+            here = self._information
+            mass = mass * np.exp(tilt * (nodes - (self.drift + 0.5 * tilt) * here))
         gap = information - self._information
-        away = (z * math.sqrt(information) - nodes - self.drift * gap) / math.sqrt(gap)
+        away = (z * math.sqrt(information) - nodes - drift * gap) / math.sqrt(gap)
         return float(mass @ ndtr(-sign * away))
 
     def bound_for(self, target: float, information: float) -> float:
         """z above which exactly `target`, in (0, 1), of the null paths leave."""
-        start = float(-ndtri(target))
+        highest = float(-ndtri(target))  # the bound if no path had been stopped before
         if self._before is None:
-            return start
+            return highest
         nodes, mass = self._grid(information)
         root_gap = math.sqrt(information - self._information)
         scale = math.sqrt(information) / root_gap
         goal = math.log(target)
-        z = start
-        # The tail is log-concave, so Newton on its logarithm comes down from the right without overshooting.
+        z = min(self._upper, highest)
+        # The tail is log-concave: Newton on its logarithm overshoots from the left once, from the right not.
         for _ in range(60):
             away = z * scale - nodes / root_gap
             tail = float(mass @ ndtr(-away))
@@ -292,7 +318,7 @@ class _Path:
             if tail <= 0.0 or slope <= 0.0:
                 z -= 1.0
                 continue
-            step = (math.log(tail) - goal) * tail / slope
+            step = min((math.log(tail) - goal) * tail / slope, highest - z)
             z += step
             if abs(step) < 1e-12:
                 break

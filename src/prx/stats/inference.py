@@ -7,7 +7,7 @@ from scipy.special import ndtr, stdtrit
 
 from prx.domain.answers import Interval, NotEnoughData
 from prx.domain.errors import BadStatistics
-from prx.stats.groupsequential import crossing, solve_upper
+from prx.stats.groupsequential import UpwardExits, solve_upper
 from prx.stats.power import futility_bounds, root_of
 from prx.stats.spending import spent
 from prx.stats.stopping import SIDES, Design, Look, State, bounds_at, independent_looks
@@ -20,7 +20,7 @@ class Inference:
     """The reading at the latest look; effects and intervals are in the unit of the estimate.
 
     `p_value`: repeated p, the smallest alpha whose bound was crossed at any look so far (two-sided; at
-    least 1e-12). `p_upper`: the same for an upward effect alone. `p_naive`: as if this were the only look.
+    least 1e-12). `p_upper`: the same, one-sided, for gains alone. `p_naive`: as if this were the only look.
     `interval`: repeated confidence interval at 1 - alpha, valid at every look. `median_unbiased`,
     `stagewise_interval`, `p_stagewise`: by stage-wise ordering, as if the experiment stopped here.
     """
@@ -63,8 +63,8 @@ def infer(
     return Inference(
         estimate=estimate,
         standard_error=standard_error,
-        p_value=repeated_p(design, state, sides=SIDES),
-        p_upper=repeated_p(design, state, sides=1),
+        p_value=repeated_p(design, state),
+        p_upper=repeated_upper_p(design, state),
         p_naive=float(2.0 * ndtr(-abs(here.z))),
         interval=half if isinstance(half, NotEnoughData) else Interval(estimate - half, estimate + half),
         median_unbiased=scale * ordering.drift_at(0.5),
@@ -75,20 +75,34 @@ def infer(
     )
 
 
-def repeated_p(design: Design, state: State, *, sides: int = 2) -> float:
-    """Return the smallest alpha, in [1e-12, 1], at which some look so far would have crossed its bound.
+def repeated_p(design: Design, state: State) -> float:
+    """Return the smallest two-sided alpha, in [1e-12, 1], at which some look would have crossed its bound.
 
-    With `sides` 1 only upward crossings count. It never increases from look to look.
+    It never increases from look to look.
     """
+    return _repeated_p(design, state, upward=False)
+
+
+def repeated_upper_p(design: Design, state: State) -> float:
+    """Return the same for upward crossings alone, as a one-sided level: in (0, 0.5), or 1 without any."""
+    p = _repeated_p(design, state, upward=True)
+    return p / 2.0 if p < 1.0 else 1.0
+
+
+def _repeated_p(design: Design, state: State, *, upward: bool) -> float:
     if not state.looks:
         raise BadStatistics("no look has been taken yet; there is no p-value")
+    reached = [k.z if upward else abs(k.z) for k in state.looks]
 
     def excess(log_alpha: float) -> float:
-        bounds = bounds_at(design, state.looks, math.exp(log_alpha), sides)
-        reached = (abs(k.z) if sides == 2 else k.z for k in state.looks)
+        bounds = bounds_at(design, state.looks, math.exp(log_alpha))
         return max(z - min(bound, 40.0) for z, bound in zip(reached, bounds, strict=True))
 
-    low, high = math.log(_LEAST_P), math.log1p(-1e-9)
+    # No bound is closer than the nominal one, so p is at least the smallest nominal p of all looks.
+    nominal = float(2.0 * ndtr(-max(reached)))
+    low, high = math.log(max(_LEAST_P, 0.999 * nominal)), math.log1p(-1e-9)
+    if low >= high:
+        return 1.0
     if excess(low) >= 0.0:
         return _LEAST_P
     if excess(high) <= 0.0:
@@ -156,21 +170,22 @@ def _half_width(bound: float, standard_error: float, df: float) -> float | NotEn
 class _StageWise:
     """P(at least as high) by stage-wise ordering, as a function of the drift E Z at the latest look."""
 
-    __slots__ = ("_information", "_lower", "_root", "_upper", "_z")
+    __slots__ = ("_exits", "_root", "_z")
 
     def __init__(self, looks: tuple[Look, ...]) -> None:
         here = looks[-1]
         told_apart = len(independent_looks(looks)) == len(looks)
         past = [k for k in looks[:-1] if told_apart and k.crossed == "none"]
-        self._information = [*(k.information for k in past), here.information]
-        self._upper = [*(k.upper_z for k in past), here.z]
-        self._lower = [*(-k.upper_z for k in past), -math.inf]
+        self._exits = UpwardExits(
+            [*(k.information for k in past), here.information],
+            [*(k.upper_z for k in past), here.z],
+            [*(-k.upper_z for k in past), -math.inf],
+        )
         self._root = math.sqrt(here.information)
         self._z = here.z
 
     def at_least(self, drift: float) -> float:
-        exits = crossing(self._information, self._upper, self._lower, drift=drift / self._root)
-        return math.fsum(exits.upper)
+        return self._exits(drift / self._root)
 
     def drift_at(self, probability: float) -> float:
         """The drift at which `probability` of the results are at least as high as this one."""

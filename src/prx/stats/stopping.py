@@ -195,13 +195,13 @@ def look(
     return State(state.plan_id, (*state.looks, taken), hours, state.ticks + 1)
 
 
-def bounds_at(design: Design, looks: tuple[Look, ...], alpha: float, sides: int) -> tuple[float, ...]:
+def bounds_at(design: Design, looks: tuple[Look, ...], alpha: float) -> tuple[float, ...]:
     """Return the upper z bounds of these looks had the level been `alpha`, not cut off at 8."""
-    usable, targets = _usable(design, looks, alpha, sides)
-    solved = solve_upper([k.information for k in usable], targets, sides=sides, limited=False)
+    usable, targets = _usable(design, looks, alpha)
+    solved = solve_upper([k.information for k in usable], targets, sides=SIDES, limited=False)
     if len(usable) == len(looks):
         return solved
-    return (*solved, _union_bound(alpha, targets, sides))
+    return (*solved, _union_bound(alpha, targets))
 
 
 def independent_looks(looks: tuple[Look, ...]) -> tuple[Look, ...]:
@@ -212,20 +212,20 @@ def independent_looks(looks: tuple[Look, ...]) -> tuple[Look, ...]:
 
 
 def _bound(design: Design, looks: tuple[Look, ...]) -> tuple[float, float]:
-    usable, targets = _usable(design, looks, design.alpha, SIDES)
+    usable, targets = _usable(design, looks, design.alpha)
     frozen = tuple(k.upper_z for k in looks[:-1])
     if len(usable) < len(looks):
-        return _union_bound(design.alpha, _really_spent(targets, frozen), SIDES), design.alpha
+        return _union_bound(design.alpha, _really_spent(targets, frozen)), design.alpha
     solved = solve_upper([k.information for k in looks], targets, sides=SIDES, frozen=frozen)
     return solved[-1], targets[-1]
 
 
 def _usable(
-    design: Design, looks: tuple[Look, ...], alpha: float, sides: int
+    design: Design, looks: tuple[Look, ...], alpha: float
 ) -> tuple[tuple[Look, ...], tuple[float, ...]]:
     usable = independent_looks(looks)
     targets = tuple(
-        alpha if k.final else spent(design.spending, k.fraction, alpha=alpha, sides=sides) for k in usable
+        alpha if k.final else spent(design.spending, k.fraction, alpha=alpha, sides=SIDES) for k in usable
     )
     return usable, targets
 
@@ -234,11 +234,10 @@ def _really_spent(targets: tuple[float, ...], bounds: tuple[float, ...]) -> tupl
     return tuple(t for t, bound in zip(targets, bounds, strict=True) if bound < math.inf)
 
 
-def _union_bound(alpha: float, used: tuple[float, ...], sides: int) -> float:
-    # Without new information the correlation with the look before is unknown: P(A or B) <= P(A) + P(B)
-    # holds anyway.
+def _union_bound(alpha: float, used: tuple[float, ...]) -> float:
+    # With no new information the correlation with the look before is unknown; P(A or B) <= P(A) + P(B) holds.
     left = alpha - (used[-1] if used else 0.0)
-    return float(-ndtri(left / sides)) if left > 0.0 else math.inf
+    return float(-ndtri(left / SIDES)) if left > 0.0 else math.inf
 
 
 def _check_tick(design: Design, state: State, information: float, z: float, hours: float) -> None:

@@ -202,8 +202,8 @@ def test_sample_sizes_are_those_of_the_reference(entry: dict | None) -> None:
     assert sample_per_arm(delta, sd) == pytest.approx(expected["n_per_arm_power80"], rel=1e-6)
     assert sample_per_arm(delta, sd, power=0.9) == pytest.approx(expected["n_per_arm_power90"], rel=1e-6)
     effect = smallest_effect(100, sd)
-    # R's root finder stops at 1.2e-4 of a standard deviation, so its effect is that close, not closer: at it the
-    # exact power is 0.79977, at ours 0.8 (the sample size, which R solves in another scale, agrees to 1e-9).
+    # R's root finder stops at 1.2e-4, so its effect is that close and not closer: at it the exact power is
+    # 0.79977, at ours 0.8 (the sample size, which R solves in another scale, agrees to 1e-9).
     assert effect == pytest.approx(expected["mde_at_n100_power80"], abs=1.2e-4 * sd)
     assert isinstance(effect, float)
     assert sample_per_arm(effect, sd) == pytest.approx(100.0, rel=1e-9)
@@ -220,7 +220,7 @@ def test_sample_sizes_are_those_of_the_reference(entry: dict | None) -> None:
 def test_futility_costs_and_saves_what_gsdesign_says(
     looks: int, lower: str, maximum: float, null: float, effect: float
 ) -> None:
-    """Values: gsDesign 3.11, test.type 4, 80 % power (../shared/reference/experiment-stats.md section 6.1)."""
+    """Values: gsDesign 3.11, test.type 4, 80 % power (experiment-stats.md section 6.1)."""
     fractions = [(k + 1) / looks for k in range(looks)]
     bounds = boundaries(fractions).upper_z
     drift = drift_with_futility(fractions, bounds, beta=0.2, spending=lower)
