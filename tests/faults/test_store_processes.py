@@ -86,12 +86,12 @@ def finished(child: "subprocess.Popen[str]") -> None:
 
 def killed_after(script: str, path: Path, acknowledged: int) -> int:
     """Last number that the child acknowledged before it was killed in the middle of its work."""
-    child = process(script, str(path), "w")
-    assert child.stdout is not None
-    for _ in range(acknowledged):
-        child.stdout.readline()
-    child.send_signal(signal.SIGKILL)
-    rest, _ = child.communicate(timeout=60)
+    with process(script, str(path), "w") as child:
+        assert child.stdout is not None
+        for _ in range(acknowledged):
+            child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+        rest = child.stdout.read()  # not communicate(): it would miss what readline() has buffered
     assert child.returncode == -signal.SIGKILL
     complete = [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
     return int(complete[-1]) if complete else acknowledged - 1

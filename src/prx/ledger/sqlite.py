@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from prx.domain.codec import decode, encode
 from prx.domain.errors import Conflict
 from prx.domain.events import AuditRow, Event
@@ -15,8 +13,9 @@ from prx.domain.times import from_micros, to_micros
 from prx.domain.versions import Pointer
 from prx.ledger.ledger import StoredLedger
 from prx.ledger.store import Document, Query
-from prx.sqlite import Database, Schema, read_statements
-from prx.sqlite.database import BUSY_SECONDS, rows
+from prx.sqlite import Database, Schema, Work, read_statements
+from prx.sqlite.database import BUSY_SECONDS
+from prx.sqlite.failures import StoreRefused
 
 _SQL = read_statements("prx.ledger", "statements.sql")
 SCHEMA = Schema(
@@ -28,11 +27,11 @@ _EVERYTHING = -1  # SQLite's LIMIT for no limit
 
 
 class _Read:
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, work: Work) -> None:
+        self._work = work
 
     def _rows(self, name: str, /, **given: Any) -> list[tuple[Any, ...]]:
-        return rows(self._connection, _SQL[name], given)
+        return self._work.rows(_SQL[name], given)
 
     def document(self, kind: str, key: str) -> Document | None:
         found = self._rows("document", kind=kind, key=key)
@@ -42,10 +41,10 @@ class _Read:
         order = "newest_first" if query.newest_first else "oldest_first"
         page = {"limit": _limit(query.limit), "offset": query.offset}
         sql, given = _filtered("documents", query)
-        return [_document(row) for row in rows(self._connection, f"{sql} {_SQL[order]}", given | page)]
+        return [_document(row) for row in self._work.rows(f"{sql} {_SQL[order]}", given | page)]
 
     def count(self, query: Query) -> int:
-        return int(rows(self._connection, *_filtered("count", query))[0][0])
+        return int(self._work.rows(*_filtered("count", query))[0][0])
 
     def agents(self, kinds: Iterable[str]) -> tuple[str, ...]:
         return tuple(agent for (agent,) in self._rows("agents", kinds=encode(list(kinds)).decode()))
@@ -71,7 +70,7 @@ class _Read:
 
     def audit(self, after: int, limit: int | None) -> Iterable[AuditRow]:
         given = {"after": after, "limit": _limit(limit)}
-        for seq, prev, link, at, actor, kind, subject, body_hash, body in self._connection.execute(
+        for seq, prev, link, at, actor, kind, subject, body_hash, body in self._work.stream(
             _SQL["audit"], given
         ):
             yield AuditRow(
@@ -139,7 +138,7 @@ class _Write(_Read):
                 subject=row.subject,
                 body_hash=row.body_hash,
             )
-        except apsw.ConstraintError as error:
+        except StoreRefused as error:
             raise Conflict(
                 f"audit row {row.seq} was written by someone else first; run the transaction again"
             ) from error
@@ -158,14 +157,14 @@ class SqliteStore:
     @contextmanager
     def reading(self) -> Iterator[_Read]:
         """A snapshot that later commits do not change."""
-        with self._database.reading() as connection:
-            yield _Read(connection)
+        with self._database.reading() as work:
+            yield _Read(work)
 
     @contextmanager
     def writing(self) -> Iterator[_Write]:
         """The only writer of all processes."""
-        with self._database.writing() as connection:
-            yield _Write(connection)
+        with self._database.writing() as work:
+            yield _Write(work)
 
     def data_version(self) -> int:
         """Changes with every commit, of whichever process."""

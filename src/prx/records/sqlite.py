@@ -6,8 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from prx.domain.codec import encode
 from prx.domain.records import Feedback, Interaction, PromptSeen, Record, Trace
 from prx.domain.scores import SessionScore
@@ -22,8 +20,8 @@ from prx.records.assembly import (
     session_of,
 )
 from prx.records.stored import kind_of, read_record, read_score, record_row, score_row
-from prx.sqlite import Database, Schema, read_statements
-from prx.sqlite.database import BUSY_SECONDS, rows
+from prx.sqlite import Database, Schema, Work, read_statements
+from prx.sqlite.database import BUSY_SECONDS
 
 _SQL = read_statements("prx.records", "statements.sql")
 SCHEMA = Schema(
@@ -49,19 +47,17 @@ class SqliteRecords:
         first: dict[str, Record] = {}
         for record in records:
             first.setdefault(record.record_id, record)
-        with self._database.writing() as connection:
-            stored = connection.executemany(
-                _SQL["append"], (record_row(one) for one in first.values())
-            ).fetchall()
-            arrivals = {str(record_id): int(str(arrival)) for arrival, record_id in stored}
+        batch = [record_row(record) for record in first.values()]
+        with self._database.writing() as work:
+            arrivals = {record_id: arrival for arrival, record_id in work.many(_SQL["append"], batch)}
             new = [record for record_id, record in first.items() if record_id in arrivals]
-            _index(connection, new, arrivals)
+            _index(work, new, arrivals)
         return len(new)
 
     def trace(self, session_id: str) -> Trace | None:
         """Everything of one session."""
-        with self._database.reading() as connection:
-            return next(_assembled(connection, [session_id]), None)
+        with self._database.reading() as work:
+            return next(_assembled(work, [session_id]), None)
 
     def traces(
         self,
@@ -91,9 +87,9 @@ class SqliteRecords:
         while left is None or left > 0:
             size = _TRACES_A_PAGE if left is None else min(left, _TRACES_A_PAGE)
             sql = _joined([*names, *([order[0]] if last else []), order[1]])
-            with self._database.reading() as connection:
-                page = rows(connection, sql, given | last | {"limit": size})
-                traces = list(_assembled(connection, [session_id for _, session_id in page]))
+            with self._database.reading() as work:
+                page = work.rows(sql, given | last | {"limit": size})
+                traces = list(_assembled(work, [session_id for _, session_id in page]))
             yield from traces
             if len(page) < size:
                 return
@@ -125,8 +121,8 @@ class SqliteRecords:
     def put_scores(self, scores: Iterable[SessionScore]) -> None:
         """Insert or replace the derived scores of sessions."""
         new = [score_row(score) for score in scores]
-        with self._database.writing() as connection:
-            connection.executemany(_SQL["put_score"], new)
+        with self._database.writing() as work:
+            work.many(_SQL["put_score"], new)
 
     def scores(
         self,
@@ -157,8 +153,8 @@ class SqliteRecords:
         last: dict[str, Any] = {}
         while True:
             sql = _joined([*names, *(["scores_after"] if last else []), "scores_oldest_first"])
-            with self._database.reading() as connection:
-                page = rows(connection, sql, given | last | {"limit": _SCORES_A_PAGE})
+            with self._database.reading() as work:
+                page = work.rows(sql, given | last | {"limit": _SCORES_A_PAGE})
             yield from (read_score(body) for _, _, body in page)
             if len(page) < _SCORES_A_PAGE:
                 return
@@ -171,18 +167,18 @@ class SqliteRecords:
 
     def set_cursor(self, name: str, value: int) -> None:
         """Keep the position of a named reader."""
-        with self._database.writing() as connection:
-            connection.execute(_SQL["set_cursor"], {"name": name, "value": value})
+        with self._database.writing() as work:
+            work.rows(_SQL["set_cursor"], {"name": name, "value": value})
 
     def counts(self) -> dict[str, int]:
         """Number of sessions, interactions, feedback and scores."""
-        with self._database.reading() as connection:
-            tallies = dict(rows(connection, _SQL["tallies"]))
+        with self._database.reading() as work:
+            tallies = dict(work.rows(_SQL["tallies"]))
             return {
-                "sessions": rows(connection, _SQL["count_sessions"])[0][0],
+                "sessions": work.rows(_SQL["count_sessions"])[0][0],
                 "interactions": tallies.get("interaction", 0),
                 "feedback": tallies.get("feedback", 0),
-                "scores": rows(connection, _SQL["count_scores"])[0][0],
+                "scores": work.rows(_SQL["count_scores"])[0][0],
             }
 
     def close(self) -> None:
@@ -190,8 +186,8 @@ class SqliteRecords:
         self._database.close()
 
     def _rows(self, name: str, /, **given: Any) -> list[tuple[Any, ...]]:
-        with self._database.reading() as connection:
-            return rows(connection, _SQL[name], given)
+        with self._database.reading() as work:
+            return work.rows(_SQL[name], given)
 
 
 def open_sqlite(
@@ -212,7 +208,7 @@ def open_sqlite(
     )
 
 
-def _index(connection: apsw.Connection, new: list[Record], arrivals: dict[str, int]) -> None:
+def _index(work: Work, new: list[Record], arrivals: dict[str, int]) -> None:
     """File new records by what they are found by, and note which sessions they change."""
     touched: dict[str, None] = {}
     origins, refs, members, waiting = [], [], [], []
@@ -230,30 +226,30 @@ def _index(connection: apsw.Connection, new: list[Record], arrivals: dict[str, i
             refs.append((ref, session_id))
         if (experiment_id := experiment_of(record)) is not None:
             members.append((experiment_id, session_id))
-    connection.executemany(_SQL["know_session"], origins)
-    connection.executemany(_SQL["know_ref"], refs)
-    connection.executemany(_SQL["know_membership"], members)
+    work.many(_SQL["know_session"], origins)
+    work.many(_SQL["know_ref"], refs)
+    work.many(_SQL["know_membership"], members)
     given = [(one.target_kind, one.target, arrivals[one.record_id]) for one in waiting]
-    connection.executemany(_SQL["give"], given)
-    touched |= dict.fromkeys(_resolved(connection, waiting))
-    connection.executemany(_SQL["touch"], ((session_id,) for session_id in touched))
-    connection.executemany(_SQL["add_to_tally"], Counter(map(kind_of, new)).items())
+    work.many(_SQL["give"], given)
+    touched |= dict.fromkeys(_resolved(work, waiting))
+    work.many(_SQL["touch"], ((session_id,) for session_id in touched))
+    work.many(_SQL["add_to_tally"], Counter(map(kind_of, new)).items())
 
 
-def _resolved(connection: apsw.Connection, feedback: list[Feedback]) -> Iterator[str]:
+def _resolved(work: Work, feedback: list[Feedback]) -> Iterator[str]:
     """Sessions that the targets of the feedback belong to, as far as they have arrived."""
     for kind, statement in ((REF, "sessions_with_refs"), (INTERACTION, "sessions_of_interactions")):
         targets = _listed(one.target for one in feedback if one.target_kind == kind)
-        yield from (session_id for (session_id,) in rows(connection, _SQL[statement], {"targets": targets}))
+        yield from (session_id for (session_id,) in work.rows(_SQL[statement], {"targets": targets}))
 
 
-def _assembled(connection: apsw.Connection, sessions: list[str]) -> Iterator[Trace]:
+def _assembled(work: Work, sessions: list[str]) -> Iterator[Trace]:
     """Traces of these sessions in the order given; sessions without a trace are left out."""
     own: dict[str, list[Record]] = defaultdict(list)
-    for session_id, body in rows(connection, _SQL["records_of_sessions"], {"sessions": _listed(sessions)}):
+    for session_id, body in work.rows(_SQL["records_of_sessions"], {"sessions": _listed(sessions)}):
         own[session_id].append(read_record(body))
     targets = {session_id: _targets(records) for session_id, records in own.items()}
-    given = _given(connection, {target for some in targets.values() for target in some})
+    given = _given(work, {target for some in targets.values() for target in some})
     for session_id in sessions:
         feedback = [one for target in targets.get(session_id, ()) for one in given.get(target, ())]
         trace = assemble(own[session_id], feedback)
@@ -266,13 +262,11 @@ def _targets(records: list[Record]) -> set[tuple[str, str]]:
     return calls | {(REF, ref) for ref in map(ref_of, records) if ref is not None}
 
 
-def _given(
-    connection: apsw.Connection, targets: set[tuple[str, str]]
-) -> dict[tuple[str, str], list[Feedback]]:
+def _given(work: Work, targets: set[tuple[str, str]]) -> dict[tuple[str, str], list[Feedback]]:
     found: dict[tuple[str, str], list[Feedback]] = defaultdict(list)
     for kind in (INTERACTION, REF):
         wanted = _listed(target for target_kind, target in targets if target_kind == kind)
-        for target, body in rows(connection, _SQL["feedback_given"], {"kind": kind, "targets": wanted}):
+        for target, body in work.rows(_SQL["feedback_given"], {"kind": kind, "targets": wanted}):
             record = read_record(body)
             if isinstance(record, Feedback):
                 found[kind, target].append(record)

@@ -3,5 +3,6 @@
 from prx.sqlite.database import Database
 from prx.sqlite.schema import Schema
 from prx.sqlite.statements import read_statements
+from prx.sqlite.work import Work
 
-__all__ = ["Database", "Schema", "read_statements"]
+__all__ = ["Database", "Schema", "Work", "read_statements"]

@@ -3,17 +3,17 @@
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import apsw
 
 from prx.domain.errors import StoreError
-from prx.sqlite.failures import explained, in_words
+from prx.sqlite.failures import in_words
 from prx.sqlite.release import refuse_wal_reset_bug
 from prx.sqlite.schema import Schema, refuse_newer, upgrade
+from prx.sqlite.work import Work
 
 BUSY_SECONDS = 10.0
 _PAGE_BYTES = 4096
@@ -58,22 +58,19 @@ class Database:
         _LIVE.add(self)
 
     @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
-        """A connection whose reads all show one moment."""
-        with self._borrowed() as connection:
-            connection.execute("BEGIN")
-            refuse_newer(int(connection.pragma("user_version")), self._schema, self.path)
-            yield connection
-            connection.execute("COMMIT")
+    def reading(self) -> Iterator[Work]:
+        """Reads that all show one moment. Raises: StoreError."""
+        with self._working("BEGIN") as work:
+            yield work
 
     @contextmanager
-    def writing(self) -> Iterator[apsw.Connection]:
-        """The only writer of all processes; commits at the end, rolls back when the block raises."""
-        with self._borrowed() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            refuse_newer(int(connection.pragma("user_version")), self._schema, self.path)
-            yield connection
-            connection.execute("COMMIT")
+    def writing(self) -> Iterator[Work]:
+        """The only writer of all processes; commits at the end, rolls back when the block raises.
+
+        Raises: StoreError; nothing of the block is then written.
+        """
+        with self._working("BEGIN IMMEDIATE") as work:
+            yield work
 
     def data_version(self) -> int:
         """Differs from the answer before exactly when something was committed in between."""
@@ -98,17 +95,18 @@ class Database:
         return (*self._idle, self._poll)
 
     @contextmanager
-    def _borrowed(self) -> Iterator[apsw.Connection]:
+    def _working(self, how: str) -> Iterator[Work]:
         self._refuse_unusable()
         with in_words(self.path, waited=self._busy_seconds):
             connection = self._take()
+        work = Work(connection, self.path, waited=self._busy_seconds)
         try:
-            yield connection
-        except apsw.Error as error:
-            if isinstance(error, apsw.IOError):
-                self._suspect = True
-            raise explained(error, self.path, waited=self._busy_seconds) from error
+            refuse_newer(work.begin(how), self._schema, self.path)
+            yield work
+            work.commit()
         finally:
+            if isinstance(work.failure, apsw.IOError):
+                self._suspect = True
             self._give_back(connection)
 
     def _take(self) -> apsw.Connection:
@@ -182,13 +180,6 @@ class Database:
                     f"{self.path} was replaced by another file while it was open; restart every `prx` "
                     "process so that all of them use the new one"
                 )
-
-
-def rows(
-    connection: apsw.Connection, sql: str, given: Sequence[Any] | Mapping[str, Any] = ()
-) -> list[tuple[Any, ...]]:
-    """All rows of one statement."""
-    return connection.execute(sql, given).fetchall()
 
 
 def _prepare(path: Path) -> None:

@@ -35,6 +35,10 @@ _ADVICE: tuple[tuple[type[apsw.Error], str], ...] = (
 )
 
 
+class StoreRefused(StoreError):
+    """The file's own rules (unique, gapless, never changed) refused a row."""
+
+
 class StoreBusy(StoreError):
     """Another connection held the lock longer than the bounded wait."""
 
@@ -61,6 +65,10 @@ def explained(error: apsw.Error, path: Path, *, waited: float = 0.0) -> StoreErr
         )
     if isinstance(error, apsw.CantOpenError):
         return StoreError(f"{path} cannot be opened: {_why_not_opened(path)}")
+    if isinstance(error, apsw.ConstraintError):
+        return StoreRefused(
+            f"{path} refused a row ({error}); nothing was changed; read again and decide again"
+        )
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
             return StoreError(f"{path} {advice} ({error})")

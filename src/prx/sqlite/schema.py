@@ -33,14 +33,15 @@ def upgrade(connection: apsw.Connection, schema: Schema, path: Path) -> None:
 
     Each schema number is one transaction under the write lock, so a kill leaves the old or the new one,
     two processes at once do the work once, and the next opening goes on where the last one stopped.
-    Before an older file is changed a copy of it is kept beside it.
+    Before an older file is changed a copy of it is kept beside it, named after its schema.
     Raises: StoreTooNew, StoreError for a file that is not ours.
     """
+    as_found = _checked_number(connection, schema, path)
     while (found := _checked_number(connection, schema, path)) < schema.newest:
         connection.execute("BEGIN IMMEDIATE")
         try:
             if connection.pragma("user_version") == found:
-                if found > 0:
+                if found == as_found > 0:
                     _keep_copy(path, found)
                 for statement in schema.migrations[found]:
                     connection.execute(statement)
@@ -78,8 +79,6 @@ def _checked_number(connection: apsw.Connection, schema: Schema, path: Path) -> 
 def _keep_copy(path: Path, number: int) -> None:
     """Copy by SQLite itself: a plain copy would miss the WAL and could drop the locks of this process."""
     kept = path.with_name(f"{path.name}.schema-{number}")
-    if kept.exists():
-        return
     unfinished = kept.with_name(f"{kept.name}.part")
     unfinished.unlink(missing_ok=True)
     source, target = apsw.Connection(str(path)), apsw.Connection(str(unfinished))
