@@ -98,7 +98,8 @@ def classify(text: str, *, tools: bool = False, tool_result: bool = False) -> st
 def _is(kind: Intent, head: str, words: frozenset[str], padded: str) -> bool:
     return (
         not words.isdisjoint(_WHOLE[kind])
-        or any(sign in head for sign in _ANYWHERE[kind])
+        or (not head.isascii() and any(sign in head for sign in _ANYWHERE[kind]))
+        or (kind is Intent.CODE and "```" in head)
         or any(phrase in padded for phrase in _PHRASES[kind])
         or any(word.startswith(_BEGINNINGS[kind]) for word in words)
     )

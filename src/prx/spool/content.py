@@ -3,19 +3,21 @@
 import hashlib
 import math
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from prx.domain.codec import encode, plain
 from prx.domain.records import Feedback, Interaction, PromptSeen, Record
-from prx.spool.redact import CREDENTIALS, PERSONAL, Rule, may_hold_credentials, redact
+from prx.spool.redact import CREDENTIALS, PERSONAL, redact
 
 # Keys by which records are joined: changing one would tear a session apart.
 _IDENTIFIERS = frozenset(
     {"record_id", "session_id", "experiment_id", "at", "type", "user", "unit", "unit_source", "agent", "env"}
     | {"tenant", "ref", "variant", "assigned", "served", "terminal", "target", "target_kind", "version"}
 )
+_REMEMBERED = 16_384  # characters; longer texts are read again each time
 
 
 class Content(StrEnum):
@@ -34,19 +36,19 @@ def payload(record: Record, content: Content) -> bytes | None:
     """
     if content is Content.NONE:
         record = envelope(record)
+    personal = content is Content.REDACTED
     if isinstance(record, PromptSeen):
-        return None if redact(record.text) != record.text else _encode(record)
-    body = _encode(record)
-    rules = CREDENTIALS + PERSONAL if content is Content.REDACTED else CREDENTIALS
-    if content is Content.FULL and not may_hold_credentials(body.decode()):
-        return body
-    fields: dict[str, Any] = msgspec.json.decode(body)
-    return encode(
-        {
-            key: _identifier(value) if key in _IDENTIFIERS else _redacted(value, rules)
-            for key, value in fields.items()
-        }
-    )
+        if _clean(record.text, False) != record.text:
+            return None
+        personal = False
+    cleaned = {
+        key: _identifier(value) if key in _IDENTIFIERS else _redacted(value, personal)
+        for key, value in _fields(record).items()
+    }
+    try:
+        return encode(cleaned)
+    except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError):
+        return encode(_encodable(cleaned, depth=0))
 
 
 def envelope(record: Record) -> Record:
@@ -68,11 +70,14 @@ def envelope(record: Record) -> Record:
     return record
 
 
-def _encode(record: Record) -> bytes:
+def _fields(record: Record) -> dict[str, Any]:
+    """The record as JSON will hold it."""
+    fields: dict[str, Any]
     try:
-        return encode(record)
-    except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError):
-        return encode(_encodable(plain(_plain_extra(record)), depth=0))
+        fields = plain(record)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        fields = plain(_plain_extra(record))
+    return fields
 
 
 def _plain_extra(record: Record) -> Record:
@@ -100,18 +105,25 @@ def _encodable(value: Any, depth: int) -> Any:
     return _encodable(str(value), depth + 1)
 
 
-def _redacted(value: Any, rules: tuple[Rule, ...]) -> Any:
+def _redacted(value: Any, personal: bool) -> Any:
     if isinstance(value, str):
-        return redact(value, rules)
-    if isinstance(value, list):
-        return [_redacted(item, rules) for item in value]
+        # The same system prompt and history come with every call of a conversation.
+        return _clean(value, personal) if len(value) <= _REMEMBERED else _clean.__wrapped__(value, personal)
+    if isinstance(value, list | tuple):
+        return [_redacted(item, personal) for item in value]
     if isinstance(value, dict):
-        return {redact(key, rules): _redacted(item, rules) for key, item in value.items()}
+        return {_redacted(key, personal): _redacted(item, personal) for key, item in value.items()}
     return value
+
+
+@lru_cache(maxsize=1024)
+def _clean(text: str, personal: bool) -> str:
+    return redact(text, CREDENTIALS + PERSONAL if personal else CREDENTIALS)
 
 
 def _identifier(value: Any) -> Any:
     """A key kept as it is, or its digest when it holds a credential: equal keys stay equal."""
-    if not isinstance(value, str) or redact(value) == value:
+    if not isinstance(value, str) or _clean(value, False) == value:
         return value
-    return f"redacted-{hashlib.blake2b(value.encode(), digest_size=16).hexdigest()}"
+    digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"redacted-{digest}"

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 from collections import Counter
 
@@ -97,3 +99,22 @@ def test_refresh_reads_at_once(source: Source) -> None:
     poller.refresh()
     assert poller("bank").version == "v1.1"
     poller.close()
+
+
+FORK = """
+import os, threading
+from prx.domain.serving import Serving
+from prx.live.poller import ServingPoller
+poller = ServingPoller(lambda agent: Serving(agent=agent, version=f"read in {os.getpid()}"), 3600, first_wait_s=20)
+assert poller("known").version == f"read in {os.getpid()}"
+parent = os.getpid()
+kid = os.fork()
+if kid == 0:
+    known, fresh = poller("known").version, poller("fresh").version
+    os._exit(0 if fresh == f"read in {os.getpid()}" and known.startswith("read in") else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(kid, 0)[1]))
+"""
+
+
+def test_a_forked_child_reads_for_itself() -> None:
+    assert subprocess.run([sys.executable, "-c", FORK], check=False, timeout=60).returncode == 0
