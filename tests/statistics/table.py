@@ -45,8 +45,8 @@ NOTES = """
   promoted about half of the time: half of all unbiased estimates lie below the truth. The forecast says so
   at creation (`P(promote)` at 0.02, 0.03, 0.04).
 - A treatment that hides failures shifts the mean of what is left. The worst-case bound then centres on zero
-  lift exactly, so the plain rule "bound above 0" would let it pass half of the time; the lower limit of the bound
-  at the look's own z holds the level.
+  lift exactly, so the plain rule "bound above 0" would let it pass half of the time; the lower limit of the
+  bound at the look's own z holds the level.
 - Streams: LORD++ and SAFFRON are run at their best (each result known before the next experiment starts);
   ours knows only of experiments that have finished.
 """
@@ -113,9 +113,8 @@ def main() -> None:
             run(cell)
     text = page()
     if options.check:
-        raise SystemExit(
-            0 if PAGE.exists() and PAGE.read_text() == text else "docs/statistics.md is out of date"
-        )
+        same = PAGE.exists() and PAGE.read_text() == text
+        raise SystemExit(0 if same else "docs/statistics.md is out of date")
     PAGE.write_text(text)
 
 
