@@ -107,6 +107,30 @@ def wrapped(text: str, width: int | None, indent: str = "") -> str:
     )
 
 
+def folded(text: str, width: int | None) -> str:
+    """Ready-made lines, those longer than `width` continued under their last column."""
+    if width is None:
+        return text
+    return "\n".join(_folded(line, width) for line in text.splitlines())
+
+
+def _folded(line: str, width: int) -> str:
+    import textwrap
+
+    if len(line) <= width:
+        return line
+    gaps = (gap.end() for gap in re.finditer(r"\S  +(?=\S)", line))
+    column = max((end for end in gaps if end <= width // 2), default=0)
+    folded_lines = textwrap.wrap(
+        line[column:],
+        width,
+        initial_indent=line[:column],
+        subsequent_indent=" " * (column or 2),
+        break_long_words=False,
+    )
+    return "\n".join(folded_lines)
+
+
 def diff_text(lines: Iterable[str]) -> str:
     """A diff, removed and added lines coloured where colours are wanted."""
     colours = {"+": "green", "-": "red", "@": "cyan"}

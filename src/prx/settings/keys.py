@@ -40,7 +40,7 @@ class Between:
         if not self.open_low and not self.open_high:
             return f"from {self.low:g} to {self.high:g}"
         end = f"below {self.high:g}" if self.open_high else f"up to {self.high:g}"
-        return f"{'above' if self.open_low else 'from'} {self.low:g} and {end}"
+        return f"{f'above {self.low:g}' if self.open_low else f'of {self.low:g} or more'} and {end}"
 
     def accepts(self, value: Any) -> bool:
         """Whether the number lies in the range."""

@@ -47,7 +47,7 @@ def _pages(section: type, path: tuple[str, ...], header: str) -> Iterator[Sectio
         for key in plain
     )
     if rows:
-        yield SectionPage(header, (section.__doc__ or "").strip(), rows)
+        yield SectionPage(header, (section.__doc__ or "").strip().split("\n\n")[0], rows)
     for key in keys.values():
         inner = section_in(key.kind)
         if inner is None:

@@ -379,7 +379,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole configuration, checked. `file` is where it was read from; `notes` what is worth a warning."""
+    """The switches of the engine as a whole.
+
+    `file` is where the configuration was read from, `notes` what is worth a warning.
+    """
 
     enabled: bool = key(False, "Let the engine propose and apply changes; recording does not need it")
     auto_apply: bool = key(False, "Apply prompt changes that were proven without asking a person")

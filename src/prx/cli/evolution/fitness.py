@@ -5,6 +5,7 @@ from datetime import timedelta
 import click
 
 from prx.cli.call import AgentLeaf, Call
+from prx.cli.output import folded
 from prx.cli.parameters import DURATION
 from prx.domain.events import Control
 from prx.fitness.show import fitness_json, fitness_text, history_json, history_text
@@ -35,10 +36,10 @@ def fitness(context: click.Context, over_time: bool, last: timedelta, breakdown:
         rules = rules_from(app.settings, control.token_targets if control else None)
         if over_time:
             points = fitness_over(app.records, call.agent, rules, now, last)
-            call.answer(history_json(points), lambda: history_text(points))
+            call.answer(history_json(points), lambda: folded(history_text(points), call.width))
             return
         current, trend = fitness_now(app.records, call.agent, rules, now)
     call.answer(
         {"agent": call.agent, **fitness_json(current, trend, breakdown=breakdown)},
-        lambda: fitness_text(current, trend, lang=call.lang, breakdown=breakdown),
+        lambda: folded(fitness_text(current, trend, lang=call.lang, breakdown=breakdown), call.width),
     )
