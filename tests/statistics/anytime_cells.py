@@ -221,7 +221,7 @@ for k, mean in enumerate(MEANS):
                 claim=f"asymptotic interval ever misses, {word} scores, mean {mean:g}, a look after every "
                 "session from 100 per arm and 20 rare scores on",
                 seed=5100 + 10 * k + len(CELLS),
-                runs=20_000,
+                runs=10_000,
                 batch=1000,
                 simulate=asymptotic_misses(law, 3_000, rare=0 if word == "smooth" else 20),
                 high=0.05,

@@ -204,9 +204,9 @@ def _difference(
     return DimensionDifference(
         dimension=dimension,
         weight=weight,
-        control=float(share @ control.mean),
-        treatment=float(share @ treatment.mean),
-        difference=float(share @ (treatment.mean - control.mean)),
+        control=float((share * control.mean).sum()),
+        treatment=float((share * treatment.mean).sum()),
+        difference=float((share * (treatment.mean - control.mean)).sum()),
         control_coverage=arms[0].coverage(dimension),
         treatment_coverage=arms[1].coverage(dimension),
     )
@@ -244,7 +244,7 @@ def _tested(
     floor: Floor,
 ) -> Composite | NotEnoughData:
     influence = [s.per_unit(arm) for s, arm in zip(spread, arms, strict=True)]
-    effective = [1.0 / float(leverage @ leverage) for _, leverage in influence]
+    effective = [1.0 / float(np.square(leverage).sum()) for _, leverage in influence]
     least = max(floor.units, 2.0)
     for name, units in zip(("control", "treatment"), effective, strict=True):
         if units < least * (1 - _SAME):

@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _GRID = 2.0**32
+_CHUNK = 1 << 15
 _SLACK = 1e-6
 
 
@@ -148,14 +149,14 @@ class ArmTable:
         number of each session. Scores are put `on_grid`, so the order of rows does not matter.
         Raises: BadStatistics.
         """
-        codes, units = _coded(np.asarray(unit))
-        layer = np.zeros(len(codes), np.int64) if stratum is None else np.asarray(stratum, dtype=np.int64)
-        if len(layer) != len(codes) or (len(layer) and int(layer.min()) < 0):
+        codes = _coded(np.asarray(unit))
+        layer = None if stratum is None else np.asarray(stratum, dtype=np.int64)
+        if layer is not None and (len(layer) != len(codes) or (len(layer) and int(layer.min()) < 0)):
             raise BadStatistics("every session needs one stratum number, 0 or above")
-        strata = int(layer.max()) + 1 if len(layer) else 1
-        cell = codes * strata + layer
-        sessions = np.bincount(cell, minlength=units * strata)
-        used = np.flatnonzero(sessions)
+        strata = int(layer.max()) + 1 if layer is not None and len(layer) else 1
+        cell = codes if layer is None else codes * strata + layer
+        every = np.bincount(cell)
+        used: Ints | slice = slice(None) if every.all() else np.flatnonzero(every)
         n: dict[str, Ints] = {}
         total: dict[str, Floats] = {}
         for dimension, values in scores.items():
@@ -166,9 +167,15 @@ class ArmTable:
             where = cell if mask is None else cell[mask]
             kept = score if mask is None else score[mask]
             _check_scores(dimension, kept, bounds)
-            n[dimension] = np.bincount(where, minlength=units * strata)[used]
-            total[dimension] = summed_by(where, np.rint(kept * _GRID) / _GRID, units * strata)[used]
-        return cls(units, used // strata, used % strata, sessions[used], n, total)
+            n[dimension] = (every if mask is None else np.bincount(where, minlength=len(every)))[used]
+            total[dimension] = _summed_on_grid(where, kept, len(every))[used]
+        sessions = every[used]
+        if strata == 1:
+            size = len(sessions)
+            return cls(size, np.arange(size), np.broadcast_to(np.int64(0), size), sessions, n, total)
+        seen = np.flatnonzero(every)
+        names, rows = np.unique(seen // strata, return_inverse=True)
+        return cls(len(names), rows.astype(np.int64), seen % strata, sessions, n, total)
 
     @classmethod
     def from_columns(
@@ -217,16 +224,29 @@ def summed_by(code: Ints, values: NDArray[Any], size: int) -> Floats:
     return np.asarray(np.bincount(code, weights=values, minlength=size), dtype=np.float64)
 
 
-def _coded(unit: NDArray[Any]) -> tuple[Ints, int]:
+def _coded(unit: NDArray[Any]) -> Ints:
+    """Whole numbers from 0 that stand for the units; gaps are fine while the largest stays near n."""
     if unit.ndim != 1:
         raise BadStatistics("units come as one flat column, one entry per session")
-    if unit.dtype.kind in "iu" and len(unit) and int(unit.min()) >= 0 and int(unit.max()) < 4 * len(unit):
-        seen = np.zeros(int(unit.max()) + 1, np.int64)
-        seen[unit] = 1
-        rank = np.cumsum(seen) - 1
-        return rank[unit], int(rank[-1]) + 1
-    values, codes = np.unique(unit, return_inverse=True)
-    return codes.astype(np.int64), len(values)
+    if not len(unit):
+        return np.zeros(0, np.int64)
+    if unit.dtype.kind in "iu" and int(unit.min()) >= 0 and int(unit.max()) < 4 * len(unit) + 1024:
+        return unit.astype(np.int64, copy=False)
+    return np.unique(unit, return_inverse=True)[1].astype(np.int64)
+
+
+def _summed_on_grid(code: Ints, score: Floats, size: int) -> Floats:
+    """Sum of `on_grid(score)` per code: whole numbers add up exactly, a power of two scales exactly."""
+    summed = np.zeros(size)
+    buffer = np.empty(min(len(score), _CHUNK))
+    # In pieces, because fresh memory for a million scores costs more than adding them.
+    for start in range(0, len(score), _CHUNK):
+        piece = score[start : start + _CHUNK]
+        scaled = buffer[: len(piece)]
+        np.multiply(piece, _GRID, out=scaled)
+        np.add.at(summed, code[start : start + _CHUNK], np.rint(scaled, out=scaled))
+    summed /= _GRID
+    return summed
 
 
 def _check_scores(dimension: str, score: Floats, bounds: tuple[float, float] | None) -> None:
