@@ -62,6 +62,7 @@ def run(
         ids=Ids(random.Random(seed)),
         models=Models(agent=model),
         settings=demo_settings(),
+        durable=False,
     )
     began = time.monotonic()
     try:
@@ -71,14 +72,21 @@ def run(
             task = bar.add_task("simulated days", total=days * 24)
 
             def tell(scene: Scene) -> None:
-                bar.console.print(f"[dim]day {scene.day:5.1f}[/]  [bold]{scene.headline}[/]: {_plain(scene.text)}")
+                day = f"[dim]day {scene.day:5.1f}[/]"
+                bar.console.print(f"{day}  [bold]{scene.headline}[/]: {_plain(scene.text)}")
 
-            story = Story(
-                app, desk, Customers(rng), rng, start, tell, lambda done, _: bar.update(task, completed=done), days
-            )
-            story.run()
-        result = _result(app, story, seed, days, start, end, folder)
-        _show(out, result, story, time.monotonic() - began, own)
+            def progress(done: int, _total: int) -> None:
+                bar.update(task, completed=done)
+
+            Story(app, desk, Customers(rng), rng, start, tell, progress, days).run()
+        result = {
+            **_result(app, start, end),
+            "simulated": True,
+            "seed": seed,
+            "days": days,
+            "home": str(folder),
+        }
+        _show(out, result, time.monotonic() - began, own)
     finally:
         app.close()
     if as_json:
@@ -122,18 +130,12 @@ def _bar(out: Console) -> Progress:
     )
 
 
-def _result(
-    app: App, story: Story, seed: int, days: int, start: datetime, end: datetime, folder: Path
-) -> dict[str, Any]:
+def _result(app: App, start: datetime, end: datetime) -> dict[str, Any]:
     window = timedelta(days=3)
     return {
         **counts(app),
         "fitness_start": _fitness(app, start, start + window),
         "fitness_end": _fitness(app, end - window, end),
-        "simulated": True,
-        "seed": seed,
-        "days": days,
-        "home": str(folder),
     }
 
 
@@ -143,7 +145,7 @@ def _fitness(app: App, start: datetime, end: datetime) -> float | None:
     return round(found.score, 4) if isinstance(found, DeploymentFitness) else None
 
 
-def _show(out: Console, result: dict[str, Any], story: Story, seconds: float, own: bool) -> None:
+def _show(out: Console, result: dict[str, Any], seconds: float, own: bool) -> None:
     out.print()
     table = Table(title="What the run left behind (simulated)", show_header=False)
     for key in (

@@ -19,8 +19,8 @@ _LINE = re.compile(r"^\s*[-*]\s*([A-Za-z][\w ]*?)\s*:\s*(.*)$")
 _WORD = re.compile(r"[a-z]+")
 _SILENT = frozenset(files("prx.demo").joinpath("data/silent_words.txt").read_text(encoding="utf-8").split())
 _MAX_READ_WORDS = 900
-_FIRST_TOKEN_MS = 180.0
-_PER_PROMPT_TOKEN_MS = 0.9
+_FIRST_TOKEN_MS = 420.0
+_PER_PROMPT_TOKEN_MS = 2.0
 _PRICE_IN, _PRICE_OUT = 0.6e-6, 2.4e-6
 
 

@@ -82,6 +82,7 @@ def evolve_when_due(
         findings = _recent(view, turn, chosen)
         now_served = _served(view, turn.agent)
         past = [change for layer in chosen for change in past_changes(view, turn.agent, layer)]
+        tried = view.count(Proposal, agent=turn.agent)
         crowded = {layer for layer in chosen if len(open_proposals(view, turn.agent, layer)) >= MAX_OPEN}
     usable = [finding for finding in findings if finding.layer not in crowded]
     considered = consider(
@@ -90,7 +91,7 @@ def evolve_when_due(
         traces=turn.context.records.trace,
         ids=turn.context.ids,
         now=turn.now,
-        rng=random.Random(f"{turn.context.seed}/{turn.agent}/{turn.now.isoformat()}"),
+        rng=random.Random(f"{turn.context.seed}/{turn.agent}/{tried}"),
         rejected=past,
         proposer=turn.context.models.proposer,
     )

@@ -1,5 +1,7 @@
 """A draft becomes a proposal with its decision record."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -99,6 +101,24 @@ def file_proposal(tx: Transaction, filing: Filing) -> Proposal:
         )
     )
     return proposal
+
+
+def rebase_proposal(
+    transaction: Callable[[], AbstractContextManager[Transaction]], proposal: Proposal
+) -> Proposal:
+    """The proposal on the current part of its layer; unchanged when it stands on it already.
+
+    Only a proposal that nothing was proven of yet moves so. Raises: InvalidInput when it no longer fits.
+    """
+    with transaction() as tx:
+        base = current(tx, proposal.agent).manifest.part(proposal.layer)
+        if base == proposal.base:
+            return proposal
+        treated = tx.put_part(treated_part(tx.part(base), proposal.change))
+        moved = msgspec.structs.replace(proposal, base=base, treated=treated)
+        tx.put(moved)
+        tx.audit("proposal.rebased", proposal.proposal_id, {"base": base})
+        return moved
 
 
 def past_changes(view: View, agent: str, layer: Layer) -> tuple[PastChange, ...]:

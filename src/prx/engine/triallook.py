@@ -1,6 +1,7 @@
 """One look at an experiment: from session scores to a conclusion, every number kept."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -11,13 +12,14 @@ from prx.domain.answers import Answer, Failed, Interval, NotEnoughData, Passed
 from prx.domain.errors import StoreError
 from prx.domain.experiments import Experiment, FitnessScore, Look, Plan
 from prx.domain.scores import DIMENSIONS
-from prx.engine.trialdata import COST, ArmRows, TrialRows
+from prx.engine.trialdata import ArmRows, TrialRows
 from prx.engine.trialdetails import answer_words, dimension_details, missing_details, rank_details
+from prx.engine.trialguards import behavioural, guard_answers, guard_rules, per_metric_results
 from prx.engine.trialplan import design_of
 from prx.stats import stopping
 from prx.stats.conclusions import Conclusion, Evidence, Inconclusive, Rules, conclude, rank_test_needed
 from prx.stats.estimator import Composite, Floor, composite
-from prx.stats.guardrails import Guardrail, gate, harm
+from prx.stats.guardrails import harm
 from prx.stats.inference import Inference, futility_z, infer
 from prx.stats.losses import LossBlock, loss_answer
 from prx.stats.missing import MissingBound, missing_bound
@@ -45,8 +47,8 @@ def take_look(experiment: Experiment, rows: TrialRows, now: datetime) -> Looked:
         return tick.undecided(NotEnoughData("an arm has no closed session yet"))
     tables = rows.control.table(DIMENSIONS), rows.treatment.table(DIMENSIONS)
     plan = tick.plan
-    per_metric = _per_metric(rows, plan, tables)
-    tripped = tuple(harm(per_metric, _rules(plan)).values())
+    per_metric = per_metric_results(rows, plan, tables)
+    tripped = tuple(harm(per_metric, guard_rules(plan)).values())
     floor = Floor(plan.min_sample_size, plan.min_units)
     found = composite(*tables, weights=plan.weights, rho=plan.rho, floor=floor)
     if isinstance(found, NotEnoughData):
@@ -113,7 +115,7 @@ def _measured(
     tick: _Tick,
     tables: tuple[ArmTable, ArmTable],
     found: Composite,
-    per_metric: dict[str, Composite | NotEnoughData],
+    per_metric: Mapping[str, Composite | NotEnoughData],
     tripped: tuple[Answer, ...],
 ) -> Looked:
     plan, rows = tick.plan, tick.rows
@@ -127,8 +129,8 @@ def _measured(
     taken = after.looks[-1]
     read = infer(design, after, estimate=found.delta, standard_error=found.se, df=found.df)
     values = unit_deviations(*tables, weights=plan.weights)
-    hidden = missing_bound(found, *tables, rho=plan.rho, behavioural=_behavioural(plan))
-    guards = gate(per_metric, _rules(plan))
+    hidden = missing_bound(found, *tables, rho=plan.rho, behavioural=behavioural(plan))
+    guards = guard_answers(per_metric, plan, tables)
     planned = plan.max_information if by_sample else plan.max_information / found.information * smaller
     rank = _rank_answer(plan, values, planned)
     futile = found.z <= futility_z(design, after, standard_error=found.se)
@@ -252,31 +254,6 @@ def _loss_blocks(experiment: Experiment, rows: TrialRows) -> list[LossBlock]:
         blocks.append(LossBlock(due[0], due[1], min(lost[0], due[0]), min(lost[1], due[1])))
         before = now
     return blocks
-
-
-def _per_metric(
-    rows: TrialRows, plan: Plan, tables: tuple[ArmTable, ArmTable]
-) -> dict[str, Composite | NotEnoughData]:
-    floor = Floor(plan.min_sample_size, plan.min_units)
-    found: dict[str, Composite | NotEnoughData] = {}
-    for dimension in DIMENSIONS:
-        if any(rows.control.known[dimension]) or any(rows.treatment.known[dimension]):
-            found[dimension] = composite(*tables, weights={dimension: 1.0}, rho=plan.rho, floor=floor)
-    if any(c > 0 for c in rows.control.scores[COST]):
-        costs = rows.control.table((COST,), None), rows.treatment.table((COST,), None)
-        found[COST] = composite(*costs, weights={COST: 1.0}, rho=plan.rho, floor=floor)
-    return found
-
-
-def _rules(plan: Plan) -> dict[str, Guardrail]:
-    rules = {dimension: Guardrail(margin=plan.max_regression) for dimension in DIMENSIONS}
-    rules[COST] = Guardrail(margin=plan.max_regression, harm_at=0.05, better="lower", scale="relative")
-    return rules
-
-
-def _behavioural(plan: Plan) -> tuple[str, ...]:
-    # judge sampling is a keyed hash, equal in both arms: only the arm's own behaviour can hide the others
-    return tuple(d for d in plan.weights if d != "response_relevance")
 
 
 def _rank_answer(plan: Plan, values: tuple[Floats, Floats], planned: float) -> Answer | None:

@@ -176,15 +176,21 @@ class SqliteStore:
 
 
 def open_sqlite(
-    path: Path | str, ids: Ids, *, busy_seconds: float = BUSY_SECONDS, sqlite_version: str | None = None
+    path: Path | str,
+    ids: Ids,
+    *,
+    full_sync: bool = True,
+    busy_seconds: float = BUSY_SECONDS,
+    sqlite_version: str | None = None,
 ) -> StoredLedger:
     """The ledger in the file at `path`, created or migrated where needed.
 
-    Args: `busy_seconds`: longest wait for another writer. `sqlite_version`: what the library says of
+    Args: `full_sync`: False gives up durability against power loss, for simulations only.
+        `busy_seconds`: longest wait for another writer. `sqlite_version`: what the library says of
         itself, for tests. Raises: StoreError, StoreTooNew.
     """
     database = Database(
-        path, SCHEMA, full_sync=True, busy_seconds=busy_seconds, sqlite_version=sqlite_version
+        path, SCHEMA, full_sync=full_sync, busy_seconds=busy_seconds, sqlite_version=sqlite_version
     )
     return StoredLedger(SqliteStore(database), ids)
 

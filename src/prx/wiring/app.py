@@ -64,17 +64,19 @@ def open_app(
     ids: Ids | None = None,
     models: Models | None = None,
     settings: Settings | None = None,
+    durable: bool = True,
 ) -> App:
     """Open the state folder, creating it when needed.
 
     Args: `models`, `settings`, `ids`: stand in for what the configuration names, for the demo and tests.
+        `durable`: False for a simulation that need not survive a power cut.
     Raises: SettingsError, StoreError.
     """
     environment = os.environ if env is None else env
     chosen = settings or load(config, environment)
     folder = prepare_home(home_folder(home, environment))
     used_ids = ids or system_ids()
-    ledger = open_ledger(ledger_file(folder), used_ids)
+    ledger = open_ledger(ledger_file(folder), used_ids, full_sync=durable)
     records = open_records(records_file(folder))
     context = Context(
         ledger=ledger,
