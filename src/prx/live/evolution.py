@@ -85,8 +85,8 @@ class Evolution:
         intent: str | None = None,
     ) -> Session:
         """A conversation. `ref`: any key of the app's, for later feedback. `user`: keeps a person's
-        sessions in one arm. `session_id`: continue a conversation that spans requests or processes; unique in the
-        whole deployment."""
+        sessions in one arm. `session_id`: continue a conversation that spans requests or processes; it
+        must be unique in the whole deployment."""
         return Session(
             self._runtime,
             Scope(

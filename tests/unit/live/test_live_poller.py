@@ -105,7 +105,9 @@ FORK = """
 import os, threading
 from prx.domain.serving import Serving
 from prx.live.poller import ServingPoller
-poller = ServingPoller(lambda agent: Serving(agent=agent, version=f"read in {os.getpid()}"), 3600, first_wait_s=20)
+def fetch(agent):
+    return Serving(agent=agent, version=f"read in {os.getpid()}")
+poller = ServingPoller(fetch, 3600, first_wait_s=20)
 assert poller("known").version == f"read in {os.getpid()}"
 parent = os.getpid()
 kid = os.fork()
