@@ -42,8 +42,8 @@ def exact_interval(arm: Tally, *, alpha: float = 0.05, best_at: int = 500) -> In
     All means p that the mixture of bets Beta(r / (1 - p), r / p), centred at p, has not rejected:
     B(r/(1-p) + S, r/p + n - S) / B(r/(1-p), r/p) < p^S (1-p)^(n-S) / alpha. alpha: error over all looks,
     both sides together. best_at: units at which it is tightest; fixed before the first look.
-    Returns bounds in 0..1. Source: Howard, Ramdas, McAuliffe and Sekhon 2021 (Ann. Stat. 49, Prop. 7:
-    two-sided beta-binomial mixture, sub-Bernoulli for any bounded value by convexity).
+    Returns bounds in 0..1. Source: Howard, Ramdas, McAuliffe and Sekhon 2021 (Ann. Stat. 49,
+    arXiv:1810.08240: two-sided beta-binomial mixture, sub-Bernoulli for any bounded value by convexity).
     """
     _check_alpha(alpha)
     if best_at < 1:
@@ -87,7 +87,8 @@ def asymptotic_interval(
     planned_information: 1 / se^2 at which it should be tightest, fixed before the first look.
     Range: looks from 100 sessions and 20 effective units per arm on, split within 0.4..0.6, scores whose
     smaller arm has 20 or more units away from its most common value; outside it use `exact_difference`.
-    Source: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024 (Ann. Stat. 52, Thm 2.2).
+    Source: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024 (Ann. Stat. 52,
+    arXiv:2103.06476: Gaussian-mixture asymptotic confidence sequence).
     """
     if not math.isfinite(estimate):
         raise BadStatistics(f"the estimate is {estimate}; an interval needs a finite one")
@@ -104,7 +105,7 @@ def critical_z(
     x = c information / planned_information, tightest there with c = -2 ln a + ln(1 - 2 ln a).
     Sides 2: sqrt((1 + 1/x)(ln(1 + x) - 2 ln alpha)), a = alpha. Sides 1:
     sqrt(2 (1 + 1/x) ln(1 + sqrt(1 + x) / (2 alpha))), a = 2 alpha.
-    Source: Waudby-Smith et al. 2024 (Ann. Stat. 52), Thm 2.2 and its one-sided form (App. B).
+    Source: Waudby-Smith et al. 2024 (Ann. Stat. 52), two-sided and one-sided Gaussian mixture.
     """
     x = _tuned(_level(alpha, sides)) * _positive(information) / _positive(planned_information)
     if sides == 2:
@@ -134,7 +135,7 @@ def normal_mixture_bound(v: float, *, alpha: float, rho: float, sides: Literal[1
     """Uniform boundary on a sum with variance process `v` under a normal mixture of variance 1 / rho.
 
     sides 2: sqrt((v + rho) ln((v + rho) / (rho alpha^2))); sides 1: half-normal mixture, by root search.
-    Source: Howard et al. 2021, Prop. 5 (two-sided) and Prop. 6 (one-sided).
+    Source: Howard et al. 2021, two-sided and one-sided normal mixture.
     """
     _check_alpha(alpha)
     spread = _positive(v) + _positive(rho)
@@ -160,7 +161,7 @@ def log_normal_mixture(s: float, v: float, *, rho: float, sides: Literal[1, 2] =
 def tightest_rho(v: float, *, alpha: float, sides: Literal[1, 2] = 2) -> float:
     """rho for which a normal mixture boundary is about lowest at variance `v`.
 
-    Source: Howard et al. 2021, section 3.6: v / (-2 ln a + ln(1 - 2 ln a)), a = alpha, or 2 alpha one-sided.
+    Source: Howard et al. 2021, tuning of mixtures: v / (-2 ln a + ln(1 - 2 ln a)), a = alpha, or 2 alpha one-sided.
     """
     return _positive(v) / _tuned(_level(alpha, sides))
 

@@ -15,7 +15,7 @@ def intraclass_correlation(
     n, total, squares: per unit, scored sessions, summed scores, summed squared scores.
     Not enough data below `least_units` units with two or more sessions, or without any spread.
     Raises: BadStatistics. Source: one-way analysis of variance estimator with unequal group sizes
-    (Donner 1986, Int. Stat. Rev. 54, section 2.1).
+    (Donner 1986, Int. Stat. Rev. 54).
     """
     count = np.asarray(n, dtype=np.float64)
     summed, squared = np.asarray(total, dtype=np.float64), np.asarray(squares, dtype=np.float64)

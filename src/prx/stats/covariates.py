@@ -39,7 +39,7 @@ def fit_adjustment(
 
     n, total: per unit, scored sessions and summed scores of one dimension; covariates: per unit, the mean
     of each. Units weigh n / (1 + (n - 1) rho). Constant or collinear covariates get a slope of 0 (least
-    norm). Raises: BadStatistics. Source: Deng, Xu, Kohavi and Walker 2013 (WSDM), section 4; frozen
+    norm). Raises: BadStatistics. Source: Deng, Xu, Kohavi and Walker 2013 (WSDM); frozen
     coefficients keep the experiment's difference unbiased whatever the fit.
     """
     count, summed = np.asarray(n, dtype=np.float64), np.asarray(total, dtype=np.float64)

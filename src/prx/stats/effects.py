@@ -75,7 +75,7 @@ def fieller_lift(
     """Treatment over control minus 1 with Fieller's interval, exact for normal means.
 
     Not enough data while the control mean is not clearly apart from 0, where no bounded interval exists.
-    Source: Fieller 1954, J. R. Stat. Soc. B 16, eq. 9, without covariance.
+    Source: Fieller 1954, J. R. Stat. Soc. B 16, without covariance.
     """
     _check(control, treatment, df)
     quantile = float(stdtrit(df, 0.5 + confidence / 2))
@@ -107,7 +107,7 @@ def delta_lift(
 ) -> Lift | NotEnoughData:
     """(treatment - control) / |control| with the delta-method error; symmetric, for large samples.
 
-    Source: first-order expansion, e.g. Deng, Knoblich and Lu 2018 (KDD), section 3.1.
+    Source: first-order expansion, e.g. Deng, Knoblich and Lu 2018 (KDD).
     """
     _check(control, treatment, df)
     if control.mean == 0 or control.variance + treatment.variance == 0:
@@ -123,7 +123,7 @@ def hedges_g(control: Floats, treatment: Floats, *, confidence: float = 0.95) ->
     """Bias-corrected standardised mean difference of unit values, in pooled standard deviations.
 
     Source: Hedges 1981, J. Educ. Stat. 6 (exact gamma correction); interval from the large-sample
-    variance of Hedges and Olkin 1985, section 5.E.
+    variance of Hedges and Olkin 1985, Statistical Methods for Meta-Analysis, ch. 5.
     """
     n, m = len(control), len(treatment)
     if min(n, m) < 3:

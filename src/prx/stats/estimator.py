@@ -1,7 +1,7 @@
 """Difference of two arms in a weighted composite of partly observed dimensions, units as clusters.
 
 Formulas: SPEC section 6 "Estimator". The variance is the CR2-type linearisation of a difference of
-weighted means with leverage h_i (Bell and McCaffrey 2002, Surv. Methodol. 28, eq. 4, for a mean);
+weighted means with leverage h_i (Bell and McCaffrey 2002, Surv. Methodol. 28);
 degrees of freedom after Satterthwaite 1946 with G_eff - 1 per arm.
 """
 

@@ -173,7 +173,7 @@ def brunner_munzel(
     Where the arms do not overlap at all the variance estimate is 0: it is then taken from the nearest
     sample with one tied pair, and p is not below the exact permutation value. Not enough data below 3
     values per arm or where each arm is constant. Raises: BadStatistics.
-    Source: Brunner and Munzel 2000, Biom. J. 42, section 3.
+    Source: Brunner and Munzel 2000, Biom. J. 42.
     """
     samples = _samples(control, treatment)
     if isinstance(samples, NotEnoughData):

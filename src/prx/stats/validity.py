@@ -69,7 +69,7 @@ def sequential_srm(
 
     looks: cumulative units per arm, oldest look first. concentration: weight of the prior at the expected
     shares, in units. Raises: BadStatistics, also where a count goes back between looks.
-    Source: Lindon and Malek 2022 (NeurIPS, "Anytime-valid inference for multinomial count data"), eq. 5.
+    Source: Lindon and Malek 2022 (NeurIPS, "Anytime-valid inference for multinomial count data").
     """
     if not looks or sum(looks[-1]) == 0:
         return NotEnoughData("no unit is assigned yet")
