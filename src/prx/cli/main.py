@@ -20,12 +20,25 @@ from prx.domain.times import utc_now
 REFUSED, USAGE, ENVIRONMENT, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 
 
+class ReaderLeft(Exception):
+    """Whoever read standard output closed it; what was left to say has no reader."""
+
+
 class Root(click.Group):
     """`prx` itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.extend(place_options())
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Raises: ReaderLeft, since click would answer a closed pipe with exit code 1."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise ReaderLeft from error
+        return result
 
 
 @click.group(
@@ -62,7 +75,6 @@ def main(arguments: Sequence[str], outside: Outside) -> int:
     """Run one command line and return its exit code; nothing that a person did wrong gives a traceback."""
     try:
         code = prx.main(list(arguments), prog_name="prx", standalone_mode=False, obj=outside)
-        sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -80,7 +92,7 @@ def main(arguments: Sequence[str], outside: Outside) -> int:
     except EvolutionError as error:
         _tell(str(error))
         return REFUSED
-    except BrokenPipeError:
+    except ReaderLeft:
         # the reader left; the interpreter must not complain again when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED

@@ -160,7 +160,7 @@ def _proposal(
     layer = {PromptPatch: Layer.PROMPT, StrategyPatch: Layer.STRATEGY, MemoryPatch: Layer.MEMORY}[
         type(change)
     ]
-    names[name], names[f"{name}.decision"] = tx.ids.new(created), tx.ids.new(created)
+    names[name], names[f"{name}_decision"] = tx.ids.new(created), tx.ids.new(created)
     proposal = Proposal(
         proposal_id=names[name],
         agent="default",
@@ -177,7 +177,7 @@ def _proposal(
         created_at=created,
         state_since=created,
         expires_at=created + 45 * DAY,
-        decision_id=names[f"{name}.decision"],
+        decision_id=names[f"{name}_decision"],
         cycle_id="cycle_2026-11-06T12:00:00Z",
         expected=ExpectedEffect(estimate=0.03, low=0.01, high=0.05, source="replay"),
         proofs=(
@@ -197,7 +197,7 @@ def _proposal(
         proposal = tx.move(proposal, state, why=f"now {state}", **changes)
     tx.put(
         Decision(
-            decision_id=names[f"{name}.decision"],
+            decision_id=names[f"{name}_decision"],
             cycle_id=proposal.cycle_id,
             layer=layer,
             timestamp=created,
@@ -247,7 +247,7 @@ def _experiments(tx: Transaction, names: dict[str, str]) -> None:
         tx.put(
             Experiment(
                 experiment_id=names[name],
-                decision_id=names["won.decision"],
+                decision_id=names["won_decision"],
                 layer=layer,
                 status=status,
                 created_at=NOW - age * DAY,
