@@ -7,6 +7,7 @@ position under the variant salt is below floor(traffic_split * 2**64). Two salts
 a growing ramp keeps every unit that is in it in its arm.
 """
 
+from functools import lru_cache
 from hashlib import blake2b
 
 from prx.domain.experiments import CONTROL, TREATMENT
@@ -19,16 +20,23 @@ _KEY_BYTES = blake2b.MAX_KEY_SIZE
 
 def position(salt: str, unit: str) -> int:
     """Place of the unit under a salt, uniform in 0 .. 2**64 - 1."""
+    hashed = _keyed(salt).copy()
+    hashed.update(unit.encode("utf-8", "surrogatepass"))
+    return int.from_bytes(hashed.digest(), "big")
+
+
+@lru_cache(maxsize=256)
+def _keyed(salt: str) -> blake2b:
+    """The hash after its key, which is the same for all units of an experiment."""
     key = salt.encode("utf-8", "surrogatepass")
     if len(key) > _KEY_BYTES:
         key = blake2b(key).digest()
-    digest = blake2b(unit.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest()
-    return int.from_bytes(digest, "big")
+    return blake2b(key=key, digest_size=8)
 
 
 def assign(unit: str, experiment: ServedExperiment) -> str | None:
     """`control` or `treatment`; None outside the ramp."""
-    if position(experiment.ramp_salt, unit) >= int(experiment.ramp * _SCALE):
+    if experiment.ramp < 1.0 and position(experiment.ramp_salt, unit) >= int(experiment.ramp * _SCALE):
         return None
     treated = position(experiment.variant_salt, unit) < int(experiment.traffic_split * _SCALE)
     return TREATMENT if treated else CONTROL
