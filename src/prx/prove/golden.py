@@ -37,7 +37,8 @@ class _Exam:
     rules: RunRules
 
     def holds(self, case: GoldenCase) -> bool | None:
-        """Whether the candidate is right at least as often as the stable prompt; None: cannot be checked."""
+        """False when the candidate misses what the stable prompt gets right, both by most of three tries;
+        None when the case cannot be checked."""
         candidate = [self._right(case, self.swap.candidate)]
         if candidate[0] is not False:
             return candidate[0]
@@ -46,7 +47,8 @@ class _Exam:
             return True
         candidate += [self._right(case, self.swap.candidate) for _ in range(_REPEATS - 1)]
         stable += [self._right(case, self.swap.stable) for _ in range(_REPEATS - 1)]
-        return sum(map(bool, candidate)) >= sum(map(bool, stable))
+        majority = _REPEATS // 2 + 1
+        return sum(map(bool, candidate)) >= majority or sum(map(bool, stable)) < majority
 
     def _right(self, case: GoldenCase, text: str) -> bool | None:
         request = ChatRequest(
@@ -74,8 +76,8 @@ def golden(
 ) -> ProofStep:
     """Passes when no case that the stable prompt gets right is lost.
 
-    A case that the candidate misses is asked twice more on both sides, so that one unlucky answer of a
-    model that varies is no regression; it is lost when the candidate is right less often than the stable.
+    A case that the candidate misses is asked twice more on both sides, and the majority counts: one unlucky
+    answer of a model that varies is no regression.
     """
     exam = _Exam(swap, agent, checker, frozenset(case.expected for case in cases), rules)
     lost: list[str] = []

@@ -72,6 +72,11 @@ class PairState(msgspec.Struct, frozen=True, kw_only=True):
             errors=errors,
         )
 
+    @property
+    def failing(self) -> int:
+        """Inputs on which the model failed and has not answered since."""
+        return len(self.errors.keys() - self.pairs.keys())
+
     def count(self, reason: str) -> int:
         """How many inputs were skipped for `reason`."""
         return sum(why == reason for why in self.skipped.values())

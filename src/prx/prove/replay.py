@@ -7,7 +7,7 @@ from prx.domain.answers import Answer, Broken, NotEnoughData
 from prx.domain.proposals import ProofStep
 from prx.models.port import ChatModel
 from prx.prove.looks import look_at
-from prx.prove.pairs import DIVERGED, MODEL_ERROR, NOT_REPLAYABLE, PairState, Scorer, Slice, collect_pairs
+from prx.prove.pairs import DIVERGED, NOT_REPLAYABLE, PairState, Scorer, Slice, collect_pairs
 from prx.prove.pairverdict import compare_quality, first_pairs
 from prx.prove.port import Unscored
 from prx.prove.rebuild import PromptSwap
@@ -59,7 +59,7 @@ def replay_verdict(state: PairState, rules: ReplayRules, now: datetime, *, exhau
         "cases": len(state.pairs),
         "not_replayable": state.count(NOT_REPLAYABLE),
         "diverged": state.count(DIVERGED),
-        "model_errors": state.count(MODEL_ERROR),
+        "model_errors": state.failing,
     }
     tried = counts["cases"] + counts["diverged"] + counts["model_errors"]
     look = look_at(counts["cases"], rules.min_cases, rules.max_cases, exhausted=exhausted)

@@ -8,7 +8,7 @@ from prx.domain.answers import Answer, Broken, Failed, NotEnoughData
 from prx.domain.proposals import ProofStep
 from prx.models.port import ChatModel
 from prx.prove.looks import look_at
-from prx.prove.pairs import DIVERGED, MODEL_ERROR, NOT_REPLAYABLE, PairState, Scorer, Slice, collect_pairs
+from prx.prove.pairs import DIVERGED, NOT_REPLAYABLE, PairState, Scorer, Slice, collect_pairs
 from prx.prove.pairverdict import compare_quality, first_pairs, guardrail, quality_answer
 from prx.prove.rebuild import PromptSwap
 from prx.prove.rules import ShadowRules
@@ -49,7 +49,7 @@ def shadow_verdict(
         "hours": (now - state.started_at) / timedelta(hours=1),
         "not_replayable": state.count(NOT_REPLAYABLE),
         "diverged": state.count(DIVERGED),
-        "model_errors": state.count(MODEL_ERROR),
+        "model_errors": state.failing,
     }
     early = _unusable(state, rules, counts)
     if early is not None:
