@@ -211,7 +211,7 @@ for k, mean in enumerate(MEANS):
                 batch=100,
                 simulate=exact_misses(law, 2_000),
                 high=0.05,
-                fast_runs=12 if word == "0/1" else 0,
+                fast_runs=25 if word == "0/1" and mean == 0.95 else 0,
             )
         )
         CELLS.append(
@@ -240,7 +240,7 @@ for mean in (0.3, 0.95, 0.99):
             batch=250,
             simulate=exact_arm_misses(bernoulli(mean), mean, 2_000),
             high=0.05,
-            fast_runs=60 if mean == 0.95 else 0,
+            fast_runs=25 if mean == 0.95 else 0,
         )
     )
 CELLS.append(
@@ -269,7 +269,7 @@ for drop_in in ("completion", "latency"):
             batch=250,
             simulate=stopped_within(watch({drop_in: 0.10}, wide, units=260, step=10), 250),
             low=0.50,
-            fast_runs=80 if drop_in == "completion" else 0,
+            fast_runs=50 if drop_in == "completion" else 0,
         )
     )
 for word, law in (
@@ -288,7 +288,7 @@ for word, law in (
             batch=100,
             simulate=stopped_within(watch({}, law, units=2_000, step=50), 2_000),
             high=0.01,
-            fast_runs=12 if word == "sd 0.25" else 0,
+            fast_runs=8 if word == "sd 0.25" else 0,
         )
     )
 

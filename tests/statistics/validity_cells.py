@@ -243,7 +243,7 @@ def _clusters() -> list[Cell]:
                             simulate=cluster_errors(users, icc, kind, law),
                             low=0.043,
                             high=0.058,
-                            fast_runs=400 if users == 60 and icc == 0.6 and law == "judged" else 0,
+                            fast_runs=250 if users == 60 and icc == 0.6 and law == "judged" else 0,
                         )
                     )
     for k, sessions in enumerate((4, 10)):
@@ -277,7 +277,7 @@ def _families() -> list[Cell]:
             batch=1000,
             simulate=family_errors(r, a),
             high=0.053,
-            fast_runs=300 if a in ((), (0, 1)) and r == 0.6 else 0,
+            fast_runs=150 if a in ((), (0, 1)) and r == 0.6 else 0,
         )
         for k, (r, a) in enumerate(cases)
     ]
@@ -300,7 +300,7 @@ def _covariates() -> list[Cell]:
                 simulate=covariate_runs("variance", correlation=0.6, users=150, sessions=sessions),
                 low=left - 0.02,
                 high=left + 0.02,
-                fast_runs=200,
+                fast_runs=60,
                 rate=False,
             )
         )
@@ -315,7 +315,7 @@ def _covariates() -> list[Cell]:
                 simulate=covariate_runs("error", correlation=0.6, users=60, sessions=sessions),
                 low=0.043,
                 high=0.058,
-                fast_runs=500,
+                fast_runs=250,
             )
         )
     return cells
@@ -338,7 +338,7 @@ def _hidden() -> list[Cell]:
             simulate=hidden_failures(rule, users),
             high=0.025,
             control=rule != "bound",
-            fast_runs=400 if users == 2000 else 0,
+            fast_runs=250 if users == 2000 else 0,
         )
         for users in (500, 2000)
         for rule, text in said.items()
@@ -378,7 +378,7 @@ def _validity() -> list[Cell]:
             batch=1000,
             simulate=losses_found(0.01, 0.01),
             high=0.001,
-            fast_runs=150,
+            fast_runs=60,
         ),
         Cell(
             name="validity-loss-found",
@@ -389,7 +389,7 @@ def _validity() -> list[Cell]:
             batch=500,
             simulate=losses_found(0.01, 0.03),
             low=0.90,
-            fast_runs=100,
+            fast_runs=40,
         ),
     ]
 

@@ -161,7 +161,7 @@ def log_normal_mixture(s: float, v: float, *, rho: float, sides: Literal[1, 2] =
 def tightest_rho(v: float, *, alpha: float, sides: Literal[1, 2] = 2) -> float:
     """rho for which a normal mixture boundary is about lowest at variance `v`.
 
-    Source: Howard et al. 2021, tuning of mixtures: v / (-2 ln a + ln(1 - 2 ln a)), a = alpha, or 2 alpha one-sided.
+    v / (-2 ln a + ln(1 - 2 ln a)), a = alpha, or 2 alpha one-sided. Source: Howard et al. 2021, tuning.
     """
     return _positive(v) / _tuned(_level(alpha, sides))
 

@@ -111,7 +111,7 @@ def test_units_without_shrinkage_are_ordinary_clusters() -> None:
     assert found.control.variance == pytest.approx(float((residual**2 / (1 - share)).sum()), rel=1e-7)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 5))
 def test_any_order_and_any_split_of_the_events_gives_the_same_bits(seed: int, pieces: int) -> None:
     rng = random.Random(seed)

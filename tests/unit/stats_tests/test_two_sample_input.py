@@ -73,7 +73,7 @@ def test_arms_that_do_not_overlap_have_the_permutation_p_and_a_finite_statistic(
 samples = st.lists(st.integers(0, 12).map(lambda k: k / 12), min_size=3, max_size=40)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(samples, samples)
 def test_every_test_agrees_with_scipy_where_it_answers(control: list[float], treatment: list[float]) -> None:
     mean = welch(control, treatment)
@@ -93,7 +93,7 @@ def test_every_test_agrees_with_scipy_where_it_answers(control: list[float], tre
         assert shape.p_value == pytest.approx(theirs.pvalue, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.floats(-5, 5), min_size=3, max_size=12, unique=True),
     st.lists(st.floats(6, 9), min_size=3, max_size=12, unique=True),
@@ -108,7 +108,7 @@ def test_the_exact_law_agrees_with_scipy(low: list[float], high: list[float], or
     assert found.p_value == pytest.approx(min(1.0, theirs.pvalue), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(samples, samples)
 def test_exchanging_the_arms_only_turns_the_sign(control: list[float], treatment: list[float]) -> None:
     for test in TESTS:
