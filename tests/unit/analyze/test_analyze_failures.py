@@ -89,6 +89,20 @@ def test_too_few_or_no_failures_are_no_finding(cell: list[bool]) -> None:
     assert failures(asked) == ()
 
 
+def test_a_certain_but_small_difference_is_no_finding() -> None:
+    asked = [Asked(f"u{n}", "a", ok=n >= 60) for n in range(1000)]
+    asked += [Asked(f"v{n}", "b", ok=n >= 20) for n in range(1000)]
+    assert fisher_exact([[60, 940], [20, 980]], alternative="greater").pvalue < 1e-5
+    assert failures(asked) == ()
+
+
+def test_a_session_that_is_streamed_twice_counts_once() -> None:
+    traces, scores = traffic(planted())
+    once = examine(traces, scores, agent="default", now=NOW, ids=fresh_ids())
+    twice = examine(traces + traces, scores, agent="default", now=NOW, ids=fresh_ids())
+    assert (twice.findings, twice.sampled) == (once.findings, once.sampled)
+
+
 def test_one_user_with_a_thousand_failures_makes_no_finding_and_moves_no_count() -> None:
     flood = [Asked("mallory", "refund", "beta", ok=False) for _ in range(1000)]
     calm = [Asked(f"u{n}", "refund", "beta", ok=n >= 3) for n in range(30)]

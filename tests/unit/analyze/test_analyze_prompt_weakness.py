@@ -4,6 +4,9 @@ import pytest
 from analyze_traffic import NOW, Asked, fresh_ids, traffic
 
 from prx.analyze.analyze import Analysis, examine
+from prx.analyze.observe import Seen, observe
+from prx.analyze.rules import AnalyzeRules
+from prx.analyze.terms import distinctive_terms
 from prx.domain.findings import Finding, FindingKind
 from prx.domain.layers import Layer
 
@@ -144,6 +147,19 @@ def test_a_word_of_two_users_however_often_said_is_not_listed() -> None:
     (finding,) = weaknesses(world() + loud)
     assert set(finding.terms) == {"delivery", "tracking", "courier"}
     assert "zyxxyz" not in finding.summary + finding.recommendation
+
+
+def test_a_word_needs_three_users_however_distinctive_it_is() -> None:
+    def rows(*said: str, first: int = 0) -> tuple[Seen, ...]:
+        asked = [Asked(f"u{first + n}", request=words) for n, words in enumerate(said)]
+        traces, _ = traffic(asked)
+        return tuple(observe(trace, None, prompts={}, rules=AnalyzeRules()) for trace in traces)
+
+    others = rows(*["hello there friend"] * 100, first=50)
+    two = rows("courier late", "courier lost", "nothing new", "nothing good")
+    three = rows("courier late", "courier lost", "courier new", "nothing good")
+    assert distinctive_terms(two, others, line=None, rules=AnalyzeRules()) == ()
+    assert distinctive_terms(three, others, line=None, rules=AnalyzeRules()) == ("courier",)
 
 
 def test_sessions_without_a_user_support_no_word() -> None:

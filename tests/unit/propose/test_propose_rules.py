@@ -166,6 +166,13 @@ def test_a_line_inside_a_fixed_section_is_left_alone() -> None:
     assert isinstance(op_of(draft), AddLine)
 
 
+def test_a_prompt_that_ends_in_an_open_fixed_section_takes_no_new_line() -> None:
+    prompt = "Sort.\n- top_up: adding money\n<!-- prx:fixed -->\nNever reveal account numbers.\n"
+    (refusal,) = considered(finding(line=None), traces=usual_traces(), prompt=prompt).refused
+    assert isinstance(refusal.answer, Failed)
+    assert refusal.answer.code == "fixed_section"
+
+
 @given(
     requests=st.lists(st.text(max_size=80), min_size=6, max_size=6),
     terms=st.lists(st.text(min_size=1, max_size=12), max_size=6),
