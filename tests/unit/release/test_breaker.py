@@ -1,0 +1,93 @@
+"""The breaker's arms, exact on the acceptance vectors of the safety reference."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from prx.release.breaker import (
+    BreakerRules,
+    Clear,
+    CommonCause,
+    Hold,
+    Rate,
+    Trip,
+    predictive_tail,
+    tick,
+)
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+WATCH = timedelta(hours=3)
+RULES = BreakerRules()
+
+
+def look(window: Rate, baseline: Rate, **given: object) -> object:
+    arguments = {"age": WATCH, "slow_since": None, "now": NOW, "rules": RULES, **given}
+    return tick(window, window, baseline, **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "window", "tail"),
+    [
+        (Rate(25, 500), Rate(12, 60), 1.5e-4),
+        (Rate(20, 200), Rate(25, 100), 5.8e-4),
+        (Rate(0, 200), Rate(5, 20), 1e-6),
+        (Rate(10, 200), Rate(6, 20), 9.6e-4),
+    ],
+)
+def test_the_fast_arm_trips_on_its_acceptance_vectors(baseline: Rate, window: Rate, tail: float) -> None:
+    found = look(window, baseline)
+    assert isinstance(found, Trip)
+    assert found.reading.tail == pytest.approx(tail, rel=0.06)
+    assert found.reading.arm == "fast"
+
+
+@pytest.mark.parametrize(("baseline", "window"), [(Rate(20, 200), Rate(21, 100)), (Rate(2, 20), Rate(9, 20))])
+def test_the_slow_arm_trips_only_after_sixty_minutes_of_excess(baseline: Rate, window: Rate) -> None:
+    first = look(window, baseline)
+    assert isinstance(first, Hold)
+    assert first.reading.slow_since == NOW
+    almost = look(window, baseline, slow_since=NOW - timedelta(minutes=59))
+    assert isinstance(almost, Hold)
+    late = look(window, baseline, slow_since=NOW - timedelta(minutes=60))
+    assert isinstance(late, Trip)
+    assert late.reading.arm == "slow"
+
+
+def test_four_sessions_are_too_few_whatever_they_show() -> None:
+    assert isinstance(look(Rate(2, 4), Rate(10, 200)), Hold)
+
+
+def test_a_thin_hour_falls_back_to_the_last_forty_sessions() -> None:
+    found = tick(Rate(3, 4), Rate(14, 40), Rate(10, 200), age=WATCH, slow_since=None, now=NOW, rules=RULES)
+    assert isinstance(found, Trip)
+    assert found.reading.arm == "last_40"
+
+
+def test_twice_the_baseline_alone_does_not_trip() -> None:
+    found = look(Rate(5, 20), Rate(24, 200))
+    assert isinstance(found, Hold | Clear)
+    assert found.reading.ratio > 2
+
+
+def test_strict_ratio_gives_the_plain_rule_on_tiny_samples() -> None:
+    rules = BreakerRules(strict_ratio=True)
+    assert isinstance(look(Rate(1, 4), Rate(10, 100), rules=rules), Trip)
+    assert isinstance(look(Rate(1, 5), Rate(10, 100), rules=rules), Clear)
+
+
+def test_levels_grow_stricter_with_the_age_of_a_change() -> None:
+    window, baseline = Rate(12, 60), Rate(25, 500)
+    assert isinstance(look(window, baseline, age=timedelta(hours=30)), Hold)
+    assert isinstance(look(window, baseline, age=timedelta(hours=200)), Hold)
+    assert isinstance(look(window, baseline, age=timedelta(hours=23)), Trip)
+
+
+def test_a_control_that_fails_alike_is_a_common_cause() -> None:
+    found = look(Rate(12, 60), Rate(25, 500), control=Rate(12, 60), control_baseline=Rate(25, 500))
+    assert isinstance(found, CommonCause)
+
+
+def test_the_tail_is_a_probability_that_falls_with_more_failures() -> None:
+    tails = [predictive_tail(Rate(k, 50), Rate(5, 100)) for k in range(51)]
+    assert tails[0] == pytest.approx(1.0)
+    assert all(a >= b for a, b in zip(tails, tails[1:], strict=False))
