@@ -193,25 +193,28 @@ class _Judging:
 
     def __init__(self, judge: Judge, rules: JudgeRules, rng: random.Random) -> None:
         self._judge, self._rules = judge, rules
+        self._prefers = isinstance(judge, ModelJudge) and judge.mode == PREFERENCE
         model = judge.model if isinstance(judge, ModelJudge) else None
         self._asker = Asker(model, rng, rules.max_tokens) if model is not None else None
 
     def task(self, task: JudgeTask) -> Judgement | Unscored:
-        if isinstance(self._judge, ModelJudge) and self._judge.mode == PREFERENCE:
-            return self._preferred(task)
-        return self._scored(task)
+        return self._preferred(task) if self._prefers else self._scored(task)
 
     def control(self, task: JudgeTask, answer: str) -> str:
-        if isinstance(self._judge, ModelJudge) and self._judge.mode == PREFERENCE:
+        if self._prefers:
             against = task.reference or task.stable
             preferred = self._ask().prefer(task.request, against, answer, task.reference)
             if isinstance(preferred, Unscored):
                 return UNREAD
-            return {0.0: LOST, 0.5: TIED, 1.0: PASSED}[preferred.candidate]
+            if preferred.candidate < 1:
+                return TIED if preferred.candidate else LOST
+            # a real answer may be as bad as the control; only one that is also called good has passed
         rated = self._rate(task, answer)
         if isinstance(rated, Unscored):
             return UNREAD
-        return PASSED if rated.score >= self._rules.min_score else LOST
+        if rated.score >= self._rules.min_score:
+            return PASSED
+        return TIED if self._prefers else LOST
 
     def _scored(self, task: JudgeTask) -> Judgement | Unscored:
         stable = self._rate(task, task.stable)
