@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from prx.domain.answers import Failed, NotEnoughData
 from prx.domain.changes import AddExample, AddLine, PromptOp, PromptPatch, ReplaceLine
 from prx.domain.findings import Finding
-from prx.domain.plaintext import is_unseen, quoted
+from prx.domain.plaintext import folded, is_unseen, quoted
 from prx.domain.promptlines import editable_lines, key_of, label_of, line_about
 from prx.domain.words import content_words, words
+from prx.propose.cjkterms import joined_terms
 from prx.propose.draft import PastChange, ProposeRules
 from prx.propose.evidence import Case, agreed_case, users_behind
 from prx.propose.fingerprint import blocked_by
@@ -79,9 +80,10 @@ def supported_terms(
     backed = Counter({w: len(u) for w, u in behind.items() if len(u) >= rules.min_users})
     usable = [w for w in backed if not any(map(is_unseen, w)) and w not in rules.tools]
     first = [word for word in finding.terms if word in usable and word not in here]
-    if finding.terms:
-        return tuple(dict.fromkeys(first))
-    return tuple(sorted((w for w in usable if w not in anywhere), key=lambda w: (-backed[w], w)))
+    others = sorted((w for w in usable if w not in anywhere), key=lambda w: (-backed[w], w))
+    chosen = list(dict.fromkeys(first)) if finding.terms else others
+    said = [(case.user, folded(case.request)) for case in told if case.user is not None]
+    return joined_terms(chosen, said, min_users=rules.min_users)
 
 
 def with_terms(line: str, terms: Sequence[str]) -> str:

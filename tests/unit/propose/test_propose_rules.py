@@ -69,6 +69,19 @@ def test_a_second_edit_extends_the_bracket_of_the_first() -> None:
     assert op_of(draft) == ReplaceLine(old=once, new=f"{LINE} (delivery, tracking, courier, parcel)")
 
 
+def test_chinese_bigrams_become_the_words_that_three_users_wrote() -> None:
+    line = "- card: 关于卡片"
+    asked = ("快递公司没来", "快递公司在哪里", "问快递公司", "快递很慢")
+    traces = store(*(trace(f"s{n}", f"u{n}", text, answer="card") for n, text in enumerate(asked)))
+    weak = finding(intent="card", line=line, terms=("快递", "递公", "公司"))
+    draft = only(considered(weak, traces=traces, prompt=f"分类\n{line}\n- pin: 密码\n"))
+    assert op_of(draft) == ReplaceLine(old=line, new=f"{line} (快递公司)")
+    seldom = ("快递公司", *asked[3:] * 3)
+    two = store(*(trace(f"s{n}", f"u{n}", text, answer="card") for n, text in enumerate(seldom)))
+    draft = only(considered(weak, traces=two, prompt=f"分类\n{line}\n- pin: 密码\n"))
+    assert op_of(draft) == ReplaceLine(old=line, new=f"{line} (快递)")
+
+
 def test_a_missing_line_is_added_in_the_form_of_the_others() -> None:
     prompt = PROMPT.replace(LINE + "\n", "")
     draft = only(considered(finding(line=None), traces=usual_traces(), prompt=prompt))
