@@ -44,7 +44,6 @@ class DimensionRow:
     p_bonferroni: float | None = None
     p_holm: float | None = None
     coverage: tuple[float, float] | None = None
-    guardrail: str = ""
     note: str = ""
 
 
@@ -66,6 +65,8 @@ class Details:
     last: Look | None
     dimensions: tuple[DimensionRow, ...]
     validity: tuple[Check, ...]
+    guardrails: tuple[Check, ...]
+    other_tests: tuple[tuple[str, str], ...]
     corrections: tuple[Correction, ...]
     effects: dict[str, Any]
     waits_for: str
@@ -85,22 +86,25 @@ def details(experiment: Experiment) -> Details:
         last=last,
         dimensions=_dimensions(experiment.plan, last),
         validity=_validity(newest),
-        corrections=corrections(experiment.plan, last),
+        guardrails=_guardrails(last),
+        other_tests=_other_tests(last),
+        corrections=corrections(experiment.plan, looks),
         effects=dict(last.extra.get("effects") or {}) if last else {},
         waits_for=_waits_for(experiment, newest),
     )
 
 
-def corrections(plan: Plan | None, look: Look | None) -> tuple[Correction, ...]:
-    """What stands between the plain test and the conclusion, in order of application."""
-    if look is None:
+def corrections(plan: Plan | None, looks: tuple[Look, ...]) -> tuple[Correction, ...]:
+    """What stands between the plain test and the conclusion of the last look, in order of application."""
+    if not looks:
         return ()
+    look = looks[-1]
     found = [
         Correction(
             "sequential looks (p)",
             look.p_naive,
             look.p_value,
-            f"{look.number} looks share alpha by {plan.spending if plan else 'the plan'}",
+            f"{len(looks)} looks so far share alpha by {plan.spending if plan else 'the plan'}",
         ),
         Correction(
             "early stopping (estimate)",
@@ -151,17 +155,13 @@ def _dimensions(plan: Plan | None, look: Look | None) -> tuple[DimensionRow, ...
     if look is None:
         return ()
     weights = plan.weights if plan else {}
-    guards = look.extra.get("guardrails") or {}
     rows = look.extra.get("dimensions") or {}
-    return tuple(
-        _dimension(name, weights.get(name), row, (guards.get(name) or {}).get("answer", ""))
-        for name, row in rows.items()
-    )
+    return tuple(_dimension(name, weights.get(name), row) for name, row in rows.items())
 
 
-def _dimension(name: str, weight: float | None, row: dict[str, Any], guardrail: str) -> DimensionRow:
+def _dimension(name: str, weight: float | None, row: dict[str, Any]) -> DimensionRow:
     if "not_enough_data" in row:
-        return DimensionRow(name, weight, guardrail=guardrail, note=str(row["not_enough_data"]))
+        return DimensionRow(name, weight, note=str(row["not_enough_data"]))
     return DimensionRow(
         name=name,
         weight=weight,
@@ -174,7 +174,6 @@ def _dimension(name: str, weight: float | None, row: dict[str, Any], guardrail: 
         p_bonferroni=row.get("p_bonferroni"),
         p_holm=row.get("p_holm"),
         coverage=(row["control_coverage"], row["treatment_coverage"]) if "control_coverage" in row else None,
-        guardrail=guardrail,
     )
 
 
@@ -184,6 +183,39 @@ def _validity(look: Look | None) -> tuple[Check, ...]:
         VALIDITY if len(answers) == len(VALIDITY) else tuple(f"check {i + 1}" for i in range(len(answers)))
     )
     return tuple(Check(name, one["answer"], one["why"]) for name, one in zip(names, answers, strict=True))
+
+
+def _guardrails(look: Look | None) -> tuple[Check, ...]:
+    if look is None:
+        return ()
+    gates = (look.extra.get("guardrails") or {}).items()
+    harms = enumerate(look.extra.get("harm") or [], 1)
+    return (
+        *(Check(f"no loss of {name}", one["answer"], one["why"]) for name, one in gates),
+        *(Check(f"harm {number}", one["answer"], one["why"]) for number, one in harms),
+    )
+
+
+def _other_tests(look: Look | None) -> tuple[tuple[str, str], ...]:
+    if look is None:
+        return ()
+    extra = look.extra
+    rows = [
+        (title, f"p {extra[key]:.3g}" if extra[key] is not None else "not enough data")
+        for key, title in (("mann_whitney_p", "Mann-Whitney U"), ("brunner_munzel_p", "Brunner-Munzel"))
+        if key in extra
+    ]
+    rank = extra.get("rank_test")
+    if rank:
+        rows.append(("Needed for skewed scores", f"{rank['answer'].replace('_', ' ')}: {rank['why']}"))
+    units = extra.get("effective_units")
+    if units:
+        rows.append(("Effective units", f"{units[0]:.1f} control, {units[1]:.1f} treatment"))
+    if "futile" in extra:
+        rows.append(
+            ("Futility", "a win has become unlikely" if extra["futile"] else "a win is still possible")
+        )
+    return tuple(rows)
 
 
 def _waits_for(experiment: Experiment, newest: Look | None) -> str:

@@ -13,6 +13,7 @@ from prx.ledger.port import View
 from prx.settings import MemoryLayer, ModelRole, PromptLayer, Settings, StrategyLayer
 
 CYCLE_JOB = "evolve"
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def status(view: View, settings: Settings, agent: str) -> Status:
         experiments_running=len(running),
         open_incidents=sum(one.acknowledged_at is None for one in view.find(Incident, agent=agent)),
         no_experiment_because=_blocked(proposals),
-        hints=_hints(settings, agent, pointer is not None, waiting),
+        hints=(*_hints(settings, agent, pointer is not None, waiting), *_others(view, agent)),
     )
 
 
@@ -143,11 +144,8 @@ def _is_work(due: Due) -> bool:
 
 
 def _blocked(proposals: tuple[Proposal, ...]) -> tuple[str, ...]:
-    return tuple(
-        f"{one.layer.label} {one.proposal_id}: {one.why}"
-        for one in proposals
-        if one.state is ProposalState.DEFERRED and one.why
-    )
+    found = [one for one in proposals if one.state is ProposalState.DEFERRED and one.why]
+    return tuple(f"{one.layer.label} {one.proposal_id}: {one.why}" for one in found[-_SHOWN:])
 
 
 def _hints(settings: Settings, agent: str, served: bool, waiting: tuple[str, ...]) -> tuple[str, ...]:
@@ -166,6 +164,11 @@ def _hints(settings: Settings, agent: str, served: bool, waiting: tuple[str, ...
     if waiting:
         hints.append("waiting for you: prx evolution proposals --state awaiting_approval")
     return (*hints, *settings.notes)
+
+
+def _others(view: View, agent: str) -> tuple[str, ...]:
+    others = [name for name in view.agents() if name != agent]
+    return (f"other agents: {', '.join(others)} (--agent NAME)",) if others else ()
 
 
 def _usable(role: ModelRole) -> bool:

@@ -309,6 +309,12 @@ def _look(
             },
             "guardrails": {"response_relevance": {"answer": "pass", "why": "above -0.1"}},
             "validity": [{"answer": "pass", "why": f"fine {i}"} for i in range(4)],
+            "harm": [{"answer": "pass", "why": "no dimension lost 0.05 for certain"}],
+            "mann_whitney_p": 0.002,
+            "brunner_munzel_p": None,
+            "effective_units": [88.4, 90.1],
+            "rank_test": {"answer": "fail", "why": "Brunner-Munzel p 0.2000"},
+            "futile": False,
             "missing_bound": {"total": 0.004, "worst_case": difference - 0.006, "bounds": {}},
             "effects": {
                 "absolute": {"estimate": difference, "interval": interval},

@@ -212,6 +212,17 @@ def test_experiment_details_name_every_correction_and_what_it_moved(world: World
         "contamination",
         "lost sessions",
     ]
+    assert [(one.name, one.answer) for one in found.guardrails] == [
+        ("no loss of response_relevance", "pass"),
+        ("harm 1", "pass"),
+    ]
+    assert dict(found.other_tests) == {
+        "Mann-Whitney U": "p 0.002",
+        "Brunner-Munzel": "not enough data",
+        "Needed for skewed scores": "fail: Brunner-Munzel p 0.2000",
+        "Effective units": "88.4 control, 90.1 treatment",
+        "Futility": "a win is still possible",
+    }
     missing = next(one for one in found.dimensions if one.name == "memory_precision")
     assert (missing.difference, missing.note) == (None, "8 and 9 sessions, 100 needed")
 

@@ -10,12 +10,11 @@ from prx.cli.parameters import DURATION, LAYER, words_of
 from prx.cli.text.decided import (
     decision_text,
     decisions_text,
-    finding_text,
-    findings_text,
     proposal_text,
     proposals_text,
     stats_text,
 )
+from prx.cli.text.found import finding_text, findings_text
 from prx.domain.decisions import Decision, DecisionOutcome, Verdict
 from prx.domain.findings import Finding, FindingKind
 from prx.domain.layers import Layer

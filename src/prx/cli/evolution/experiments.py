@@ -8,7 +8,8 @@ from prx.cli.call import AgentGroup, AgentLeaf, Call
 from prx.cli.output import blocks
 from prx.cli.parameters import LAYER, words_of
 from prx.cli.text.chart import chart_svg, chart_text
-from prx.cli.text.trial import details_text, experiment_text, experiments_text, forecast_text
+from prx.cli.text.trial import details_text, experiment_text, experiments_text
+from prx.cli.text.trial_plan import forecast_text
 from prx.domain.errors import InvalidInput
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.layers import Layer

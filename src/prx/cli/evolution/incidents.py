@@ -3,7 +3,7 @@
 import click
 
 from prx.cli.call import AgentGroup, AgentLeaf, Call
-from prx.cli.text.decided import incidents_text
+from prx.cli.text.found import incidents_text
 from prx.domain.events import Incident
 from prx.views.findings import incidents as incidents_of
 from prx.views.identify import identify

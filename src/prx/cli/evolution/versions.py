@@ -3,7 +3,7 @@
 import click
 
 from prx.cli.call import AgentGroup, AgentLeaf, Call
-from prx.cli.text.decided import version_diff_text, version_text, versions_text
+from prx.cli.text.versioned import version_diff_text, version_text, versions_text
 from prx.views.versions import diff as diff_of
 from prx.views.versions import parts, version_named
 from prx.views.versions import versions as versions_of

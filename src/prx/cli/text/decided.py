@@ -1,27 +1,22 @@
-"""Decisions, proposals, findings, incidents, versions."""
+"""Decisions and proposals as text."""
 
 from collections.abc import Sequence
 
-from prx.cli.output import Column, blocks, clean, diff_text, pairs, table, wrapped
+from prx.cli.output import Column, blocks, diff_text, pairs, table
 from prx.cli.text.words import (
     NOTHING,
     an_id,
     first_line,
     moment,
     number,
-    percent,
     signed,
     span,
     wide,
 )
 from prx.domain.decisions import Decision
-from prx.domain.events import Incident
-from prx.domain.findings import Finding
 from prx.domain.proposals import ProofStep, Proposal
-from prx.domain.versions import MemoryState, PromptSet, Version
 from prx.views.decisions import LayerStats
 from prx.views.proposals import ProposalView
-from prx.views.versions import LayerDiff, PartView, VersionRow, flat_settings
 
 
 def decisions_text(rows: Sequence[Decision], width: int | None) -> str:
@@ -184,130 +179,6 @@ def proofs_text(proofs: Sequence[ProofStep], width: int | None) -> str:
         ((p.name.replace("_", " "), p.answer.replace("_", " "), first_line(p.why)) for p in proofs),
         width,
     )
-
-
-def findings_text(rows: Sequence[Finding], width: int | None) -> str:
-    """Findings, the worst first, each with what to do."""
-    if not rows:
-        return "No open finding. The analysis needs recorded sessions; it runs daily."
-    shown = []
-    for one in rows:
-        rate = one.rate
-        numbers = (
-            f"{rate.count} of {rate.total} ({percent(rate.count / rate.total if rate.total else None)}, "
-            f"{percent(rate.low)} to {percent(rate.high)}); elsewhere {rate.rest_count} of {rate.rest_total}"
-            if rate
-            else ""
-        )
-        scope = ", ".join(
-            f"{name} {value}"
-            for name, value in (("intent", one.intent), ("model", one.model), ("prompt", one.prompt))
-            if value
-        )
-        head = (
-            f"[{one.severity}] {one.kind.replace('_', ' ')}  {one.layer.label}  "
-            f"{an_id(one.finding_id, width)}  seen {one.times_seen}x, last {moment(one.last_seen)}"
-        )
-        lines = (one.summary, numbers, scope, f"Do: {one.recommendation}")
-        shown.append("\n".join((clean(head), *(wrapped(line, width, "    ") for line in lines if line))))
-    return "\n\n".join(shown)
-
-
-def finding_text(one: Finding, width: int | None) -> str:
-    """One finding with its evidence."""
-    evidence = "\n".join(f"    {clean(session)}" for session in one.evidence)
-    return blocks(findings_text((one,), width), f"Evidence (sessions)\n{evidence}" if evidence else "")
-
-
-def incidents_text(rows: Sequence[Incident], width: int | None) -> str:
-    """Incidents, newest first, with numbers and the next step."""
-    if not rows:
-        return "No incident."
-    shown = []
-    for one in rows:
-        state = f"acknowledged {moment(one.acknowledged_at)}" if one.acknowledged_at else "open"
-        head = (
-            f"{moment(one.at)}  {one.detector}  {one.layer.label}  {an_id(one.incident_id, width)}  {state}"
-        )
-        served = f"version {one.version} was left for {one.restored}" if one.restored else ""
-        numbers = ", ".join(f"{name} {value:g}" for name, value in one.numbers.items())
-        lines = (one.summary, served, numbers, f"Next: {one.next_step}" if one.next_step else "")
-        shown.append("\n".join((clean(head), *(wrapped(line, width, "    ") for line in lines if line))))
-    return "\n\n".join(shown)
-
-
-def versions_text(rows: Sequence[VersionRow], width: int | None) -> str:
-    """All versions, oldest first."""
-    if not rows:
-        return "No version yet: the agent gets v1.0 when its first prompt is recorded or proposed."
-    columns = (
-        Column("Version"),
-        Column("Created (UTC)"),
-        Column("Status"),
-        Column("From"),
-        Column("Layer"),
-        *((Column("Snapshot"),) if wide(width) else ()),
-        Column("Note", wraps=True),
-    )
-    return table(
-        columns,
-        (
-            (
-                row.version.label,
-                moment(row.version.created_at),
-                "current" if row.current else row.version.status.replace("_", " "),
-                row.version.parents[0] if row.version.parents else NOTHING,
-                row.version.layer.level if row.version.layer else NOTHING,
-                *((row.version.snapshot_id,) if wide(width) else ()),
-                first_line(row.version.note),
-            )
-            for row in rows
-        ),
-        width,
-    )
-
-
-def version_text(version: Version, parts: Sequence[PartView], width: int | None) -> str:
-    """One version with its parts."""
-    head = pairs(
-        (
-            ("Version", version.label),
-            ("Snapshot", version.snapshot_id),
-            ("Agent", version.agent),
-            ("Created", f"{moment(version.created_at)} UTC by {version.source.value}"),
-            ("Status", version.status.replace("_", " ")),
-            ("From", ", ".join(version.parents)),
-            ("Proposal", version.proposal_id or ""),
-            ("Note", version.note),
-        ),
-        width,
-    )
-    return blocks(head, *(_part_text(part, width) for part in parts))
-
-
-def _part_text(part: PartView, width: int | None) -> str:
-    title = f"{part.layer.label}  {part.part_hash[: None if wide(width) else 19]}"
-    content = part.content
-    if content is None:
-        return f"{title}\n    erased; only the hash is kept"
-    if isinstance(content, PromptSet):
-        texts = (
-            f"    prompt {clean(name)}\n" + "\n".join(f"      {clean(line)}" for line in text.splitlines())
-            for name, text in content.texts.items()
-        )
-        return "\n".join((title, *texts)) if content.texts else f"{title}\n    no prompt"
-    if isinstance(content, MemoryState):
-        operations = "\n".join(f"    {clean(one)}" for one in content.operations)
-        return f"{title}\n{operations or '    no operation'}"
-    shown = (f"    {name} = {value}" for name, value in flat_settings(content).items())
-    return "\n".join((title, *map(clean, shown)))
-
-
-def version_diff_text(layers: Sequence[LayerDiff]) -> str:
-    """What differs between two versions."""
-    if not layers:
-        return "The two versions hold the same parts."
-    return blocks(*(f"{one.layer.label}\n{diff_text(one.lines)}" for one in layers))
 
 
 def _description(one: Decision) -> str:

@@ -1,7 +1,8 @@
 """One day on one page."""
 
 from prx.cli.output import blocks, clean, pairs, wrapped
-from prx.cli.text.decided import decisions_text, findings_text, incidents_text
+from prx.cli.text.decided import decisions_text
+from prx.cli.text.found import findings_text, incidents_text
 from prx.cli.text.words import count, number, percent
 from prx.domain.answers import NotEnoughData
 from prx.views.digest import Digest

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prx.cli.output import Column, blocks, pairs, table, wrapped
+from prx.cli.text.trial_plan import plan_text
 from prx.cli.text.words import (
     NOTHING,
     an_id,
@@ -14,9 +15,10 @@ from prx.cli.text.words import (
     percent,
     signed,
     span,
+    titled,
     wide,
 )
-from prx.domain.experiments import Experiment, Look, Plan
+from prx.domain.experiments import Experiment, Look
 from prx.views.experiments import Details
 
 
@@ -106,72 +108,13 @@ def details_text(found: Details, width: int | None) -> str:
         experiment_text(found.experiment, width),
         wrapped(f"Waits for: {found.waits_for}", width) if found.waits_for else "",
         plan_text(found.experiment.plan, width),
-        _titled("Looks", looks_text(found.looks, width)),
-        _titled("Dimensions at the last look", _dimensions(found, width)),
-        _titled("Effect size", _effects(found.effects, width)),
-        _titled("Validity", _validity(found, width)),
-        _titled("Which correction moved which number", _corrections(found, width)),
+        titled("Looks", looks_text(found.looks, width)),
+        titled("Dimensions at the last look", _dimensions(found, width)),
+        titled("Effect size", _effects(found.effects, width)),
+        titled("Other tests at the last look", _tests(found.other_tests, width)),
+        titled("Validity and guardrails", _checks(found, width)),
+        titled("Which correction moved which number", _corrections(found, width)),
     )
-
-
-def plan_text(plan: Plan | None, width: int | None) -> str:
-    """The frozen plan."""
-    if plan is None:
-        return ""
-    scale = "fitness points" if plan.effect_scale == "absolute" else "of the control's fitness"
-    rows = (
-        (
-            "Traffic",
-            f"{percent(plan.ramp)} takes part, {percent(plan.traffic_split)} of it gets the treatment",
-        ),
-        ("Assigned by", plan.randomization_unit),
-        (
-            "Smallest effect",
-            f"{plan.min_effect_size:g} {scale} at {percent(plan.confidence_level)} confidence",
-        ),
-        (
-            "Planned sample",
-            f"{plan.planned_sample}, {plan.planned_looks} looks, alpha spent by {plan.spending}",
-        ),
-        ("First look", f"{plan.min_sample_size} sessions and {plan.min_units:g} effective units per arm"),
-        (
-            "Hours",
-            f"{plan.default_duration_hours:g} planned, {plan.min_duration_hours:g} to "
-            f"{plan.max_duration_hours:g}, a look every {plan.check_interval_hours:g}, "
-            f"outcomes read {plan.outcome_window_hours:g} after a session's end",
-        ),
-        ("Weights", ", ".join(f"{name} {weight:.2f}" for name, weight in plan.weights.items())),
-        ("Reported only", ", ".join(plan.reported)),
-        ("Correlation", f"{plan.rho:.2f} within a unit"),
-        ("Unattended", f"at p below {plan.fdr_alpha:.4f}" if plan.fdr_alpha is not None else ""),
-        ("A/A", "both arms are equal" if plan.aa else ""),
-    )
-    return blocks(
-        _titled("Plan (frozen at creation)", pairs(rows, width)), forecast_text(plan.forecast, width)
-    )
-
-
-def forecast_text(forecast: Mapping[str, Any], width: int | None) -> str:
-    """What the plan could find out, with the traffic seen before."""
-    if not forecast:
-        return ""
-    if "not_enough_data" in forecast:
-        return f"Forecast\nnot enough data: {forecast['not_enough_data']}"
-    hours = forecast.get("hours_to_maximum")
-    smallest = forecast.get("smallest_effect_at_minimum")
-    rows = [
-        ("Information", _reach(forecast)),
-        ("Full information", "never at this traffic" if hours is None else f"after {number(hours, 0)} h"),
-        ("Sessions at most", number(forecast.get("max_sessions"), 0)),
-        ("Visible at minimum", f"{number(smallest)} fitness points" if smallest is not None else "unknown"),
-    ]
-    chances = forecast.get("chances")
-    if isinstance(chances, Sequence) and not isinstance(chances, str):
-        told = ", ".join(f"{percent(c['promote'])} at +{c['lift']:g}" for c in chances)
-        rows.append(("P(promote)", told))
-    if forecast.get("worth_starting") is False:
-        rows.append(("Start", "not by itself: less than 0.3 of the information can be reached in time"))
-    return _titled("Forecast", pairs(rows, width))
 
 
 def looks_text(looks: Sequence[Look], width: int | None) -> str:
@@ -228,7 +171,6 @@ def _dimensions(found: Details, width: int | None) -> str:
         *((Column("p naive", right=True),) if wide(width) else ()),
         Column("p Bonf.", right=True),
         *((Column("p Holm", right=True), Column("Data C / T")) if wide(width) else ()),
-        *((Column("Guardrail", wraps=True),) if wide(width) else ()),
     )
     rows = []
     for one in found.dimensions:
@@ -244,7 +186,6 @@ def _dimensions(found: Details, width: int | None) -> str:
                 *((chance(one.p_naive),) if wide(width) else ()),
                 chance(one.p_bonferroni),
                 *((chance(one.p_holm), coverage) if wide(width) else ()),
-                *(((one.guardrail or NOTHING).replace("_", " "),) if wide(width) else ()),
             )
         )
     notes = "\n".join(wrapped(f"{one.name}: {one.note}", width) for one in found.dimensions if one.note)
@@ -276,12 +217,17 @@ def _effects(effects: Mapping[str, Any], width: int | None) -> str:
     return pairs(rows, width)
 
 
-def _validity(found: Details, width: int | None) -> str:
-    if not found.validity:
+def _tests(rows: Sequence[tuple[str, str]], width: int | None) -> str:
+    return pairs(rows, width)
+
+
+def _checks(found: Details, width: int | None) -> str:
+    checks = (*found.validity, *found.guardrails)
+    if not checks:
         return ""
     return table(
         (Column("Check"), Column("Answer"), Column("Why", wraps=True)),
-        ((one.name, one.answer.replace("_", " "), first_line(one.why)) for one in found.validity),
+        ((one.name, one.answer.replace("_", " "), first_line(one.why)) for one in checks),
         width,
     )
 
@@ -305,13 +251,6 @@ def _precise(value: float | None) -> str:
     return number(value, 4)
 
 
-def _reach(forecast: Mapping[str, Any]) -> str:
-    return (
-        f"{percent(forecast.get('fraction_at_default'))} at the planned end, "
-        f"{percent(forecast.get('fraction_at_maximum'))} at the latest end"
-    )
-
-
 def _winner(one: Experiment) -> str:
     name = one.winner or "none"
     told = one.conclusion.replace("_", " ")
@@ -323,7 +262,3 @@ def _winner(one: Experiment) -> str:
 
 def _ending(one: Experiment) -> str:
     return (one.reason or one.conclusion).replace("_", " ") or NOTHING
-
-
-def _titled(title: str, text: str) -> str:
-    return f"{title}\n{text}" if text else ""

@@ -89,3 +89,8 @@ def first_line(text: str) -> str:
 def count(number_of: int, noun: str) -> str:
     """`1 session`, `2 sessions`."""
     return f"{number_of} {noun}" if number_of == 1 else f"{number_of} {noun}s"
+
+
+def titled(title: str, text: str) -> str:
+    """Text under a title; nothing when there is no text."""
+    return f"{title}\n{text}" if text else ""

@@ -1,7 +1,5 @@
 """`prx demo`: the whole loop on a simulated model, in under a minute."""
 
-from importlib import import_module
-
 import click
 
 from prx.cli.call import Call, Leaf
@@ -16,8 +14,7 @@ def demo(context: click.Context, seed: int) -> None:
     Real customer messages, a simulated model behind the same protocol as a real one, a fast clock; no key
     and no network are needed. The state stays, so that every other command can look around in it.
     """
+    from prx.demo.run import run
+
     call = Call.of(context)
-    code = import_module("prx.demo").run(
-        home=call.home, seed=seed, as_json=call.json, env=call.outside.env, width=call.width
-    )
-    context.exit(int(code or 0))
+    run(home=call.home, seed=seed, as_json=call.json, env=call.outside.env)
