@@ -214,7 +214,10 @@ def superiority(control: Floats, treatment: Floats) -> float:
 def _samples(control: Numbers, treatment: Numbers) -> tuple[Floats, Floats] | NotEnoughData:
     read: list[Floats] = []
     for name, values in (("control", control), ("treatment", treatment)):
-        sample = np.asarray(values, dtype=np.float64)
+        try:
+            sample = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadStatistics(f"the {name} arm holds something that is no number: {error}") from error
         if sample.ndim != 1:
             raise BadStatistics(f"the {name} arm must be one flat sequence of numbers")
         if not np.isfinite(sample).all():

@@ -35,6 +35,13 @@ def test_a_value_that_is_no_number_is_an_error(test: Callable[..., Any], bad: fl
 
 
 @pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("wrong", [["0.5", "good", "0.7"], [[0.1], [0.2, 0.3]], [None, 0.4, 0.5, 0.6]])
+def test_something_that_is_no_number_is_an_error(test: Callable[..., Any], wrong: list[Any]) -> None:
+    with pytest.raises(BadStatistics, match="treatment arm holds"):
+        test(FINE, wrong)
+
+
+@pytest.mark.parametrize("test", TESTS)
 def test_a_value_whose_square_overflows_is_an_error(test: Callable[..., Any]) -> None:
     with pytest.raises(BadStatistics, match="overflow"):
         test(FINE, [*FINE, 1e200])
