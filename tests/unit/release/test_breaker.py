@@ -1,6 +1,7 @@
 """The breaker's arms, exact on the acceptance vectors of the safety reference."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -90,4 +91,4 @@ def test_a_control_that_fails_alike_is_a_common_cause() -> None:
 def test_the_tail_is_a_probability_that_falls_with_more_failures() -> None:
     tails = [predictive_tail(Rate(k, 50), Rate(5, 100)) for k in range(51)]
     assert tails[0] == pytest.approx(1.0)
-    assert all(a >= b for a, b in zip(tails, tails[1:], strict=False))
+    assert all(a >= b for a, b in pairwise(tails))
