@@ -213,7 +213,7 @@ class _Window:
         scored = {name: self._score(name, latency, rules) for name in DIMENSIONS if self._counts[name]}
         value = composite(scored, rules.weights)
         if value is None:
-            return NotEnoughData(f"{self.sessions} sessions in the window, none with a weighted dimension")
+            return NotEnoughData(f"{self.sessions} sessions in the window, none has data for a weighted dimension")
         weights = {name: rules.weights.get(name, 0.0) for name in DIMENSIONS}
         covered = math.fsum(w for name, w in weights.items() if name in scored)
         return DeploymentFitness(

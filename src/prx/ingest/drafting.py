@@ -73,6 +73,7 @@ class Draft:
     started_at: datetime | None = None
     user: str | None = None
     env: str = PRODUCTION
+    tenant: str | None = None
     channel: str | None = None
     ref: str | None = None
     ended: bool = True
@@ -96,6 +97,7 @@ def draft_records(draft: Draft, source: Source) -> Iterator[Record]:
         at=min([started, *times]),
         user=draft.user,
         env=draft.env,
+        tenant=draft.tenant,
         channel=draft.channel,
         ref=draft.ref,
     )

@@ -10,7 +10,6 @@ import msgspec
 from prx.domain.records import (
     PRODUCTION,
     FeedbackName,
-    Message,
     Record,
     Terminal,
     Tokens,
@@ -18,6 +17,7 @@ from prx.domain.records import (
 )
 from prx.fitness.tools import is_external, read_tool_result
 from prx.ingest.drafting import Call, Draft, Signal, Source, draft_records
+from prx.ingest.langfuse_shapes import decoded, request_of, response_of, tools_asked_for
 from prx.ingest.plain import (
     Misfit,
     count_of,
@@ -30,7 +30,7 @@ from prx.ingest.plain import (
     text_of,
     time_of,
 )
-from prx.ingest.transcript import UNNAMED, declared_tools, to_messages
+from prx.ingest.transcript import UNNAMED
 
 _KNOWN_SCORES = {
     "user-feedback": FeedbackName.THUMB,
@@ -135,7 +135,7 @@ def _says_something(raw: dict[str, Any]) -> bool:
 
 
 def _calls(leaves: list[_Span], tools: list[_Span]) -> list[Call]:
-    declared = [_declared(leaf.raw) for leaf in leaves]
+    declared = [tools_asked_for(leaf.raw) for leaf in leaves]
     for tool in sorted(tools, key=lambda t: (t.start is None, str(t.start), t.key)):
         owner = _owner(tool, leaves, declared)
         if owner is None:
@@ -189,7 +189,7 @@ def _tool_name(span: _Span) -> str | None:
 
 
 def _attribute(span: _Span, keys: tuple[str, ...]) -> str | None:
-    attributes = dict_at(_opened(span.raw.get("metadata")), "attributes")
+    attributes = dict_at(decoded(span.raw.get("metadata")), "attributes")
     return next((found for key in keys if (found := name_of(attributes.get(key))) is not None), None)
 
 
@@ -219,8 +219,8 @@ def _fields(leaf: _Span, tools: tuple[ToolCall, ...]) -> dict[str, Any]:
     return {
         "model": name_of(raw.get("model")) or "",
         "provider": _attribute(leaf, ("gen_ai.system", "gen_ai.provider.name", "llm.provider")) or "",
-        "messages": _request(raw.get("input")),
-        "response": _response(raw.get("output")),
+        "messages": request_of(raw.get("input")),
+        "response": response_of(raw.get("output")),
         "tool_calls": tools,
         "terminal": Terminal.UPSTREAM_ERROR if failed else Terminal.COMPLETED,
         "error": why or "error" if failed else None,
@@ -244,64 +244,6 @@ def _tokens(usage: dict[str, Any]) -> Tokens:
         cache_write=first("input_cache_creation", "input_cache_write"),
         reasoning=first("output_reasoning", "completion_details.reasoning", "output_reasoning_tokens"),
     )
-
-
-def _request(value: Any) -> tuple[Message, ...]:
-    opened = _opened(value)
-    raw = opened if isinstance(opened, list) else list_at(opened, "messages")
-    found = to_messages(_unwrapped(m) for m in raw)
-    if found:
-        return found
-    prompt = opened.get("prompt") if isinstance(opened, dict) else None
-    text = text_of(prompt if isinstance(prompt, str) else value)
-    return (Message(role="user", content=text),) if text else ()
-
-
-def _response(value: Any) -> str | None:
-    opened = _answer(value)
-    if not isinstance(opened, dict):
-        return None if value is None else text_of(value)
-    content = opened.get("content", opened.get("parts"))
-    if isinstance(content, dict):
-        content = content.get("parts", content)
-    return text_of(content) if content is not None else None
-
-
-def _declared(raw: dict[str, Any]) -> list[ToolCall]:
-    """Tool calls that a generation's answer asks for, whatever form it has; status unknown."""
-    answer = _answer(raw.get("output"))
-    if not isinstance(answer, dict):
-        return []
-    found = declared_tools(answer) or declared_tools(dict_at(answer, "additional_kwargs"))
-    parts = [p for p in dicts_at(answer, "parts") if p.get("type") == "tool_call"]
-    return [*found, *(call for part in parts for call in declared_tools({"tool_calls": [part]}))]
-
-
-def _answer(value: Any) -> Any:
-    """The message inside an answer: choices, lists of one and wrappers opened."""
-    opened = _opened(value)
-    if isinstance(opened, list):
-        opened = next((m for m in opened if isinstance(m, dict) and "role" in m), opened)
-    for choice in dicts_at(opened, "choices")[:1]:
-        opened = choice
-    return dict_at(opened, "message") or opened
-
-
-def _unwrapped(raw: Any) -> Any:
-    """A message whose content is called parts gets it under its usual name."""
-    if isinstance(raw, dict) and "content" not in raw and isinstance(raw.get("parts"), list):
-        return {**raw, "content": raw["parts"]}
-    return raw
-
-
-def _opened(value: Any) -> Any:
-    """JSON inside a string decoded; other values as they are."""
-    if not isinstance(value, str) or value[:1] not in ("{", "["):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return value
 
 
 def _signals(scores: list[dict[str, Any]], leaves: list[_Span], shared: bool) -> list[Signal]:

@@ -1,6 +1,7 @@
 """Our own lines: a friendly shape for people and programs, and the exact export of the records."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -93,6 +94,7 @@ def _session(value: dict[str, Any], source: Source) -> Iterator[Record]:
 
 
 def _conversation(value: dict[str, Any], source: Source) -> Iterator[Record]:
+    source = replace(source, agent=name_of(value.get("agent")) or source.agent)
     messages = list_at(value, "messages")
     turns = list(split_chat(messages))
     if not turns:
@@ -108,6 +110,7 @@ def _conversation(value: dict[str, Any], source: Source) -> Iterator[Record]:
             started_at=at,
             user=name_of(value.get("user")),
             env=name_of(value.get("env")) or PRODUCTION,
+            tenant=name_of(value.get("tenant")),
             channel=name_of(value.get("channel")),
             ref=name_of(value.get("ref")),
             ended=value.get("ended") is not False,

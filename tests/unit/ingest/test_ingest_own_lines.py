@@ -119,6 +119,17 @@ def test_a_whole_conversation_in_the_chat_form_is_split_into_calls(
     assert got.store.mean("task_completion") == 1.0
 
 
+def test_a_conversation_may_name_its_agent_tenant_and_session(
+    tmp_path: Path, imported: Callable[..., Any]
+) -> None:
+    chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    line = {"messages": chat, "session": "s9", "agent": "support", "tenant": "acme", "thumb": "down"}
+    got = imported(lines(tmp_path / "a.jsonl", line))
+    (start,) = got.store.of(SessionStart)
+    assert (start.session_id, start.agent, start.tenant) == ("s9", "support", "acme")
+    assert [(f.name, f.value, f.agent) for f in got.store.of(Feedback)] == [("thumb", 0.0, "support")]
+
+
 def test_a_long_conversation_keeps_its_newest_messages_and_says_what_it_left_out(
     tmp_path: Path, imported: Callable[..., Any]
 ) -> None:
