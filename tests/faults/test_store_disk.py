@@ -282,7 +282,7 @@ def test_the_file_itself_refuses_to_change_or_drop_a_row_of_history(path: Path, 
     audit(ledger, "row")
     ledger.close()
     connection = apsw.Connection(str(path))
-    connection.execute("INSERT INTO event (seq, agent, at, body) VALUES (1, 'a', 0, '{}')")
+    connection.execute("INSERT INTO event VALUES (1, 'a', 0, '{}', 0)")
     for statement in (f"UPDATE {table} SET at = 1", f"DELETE FROM {table}"):
         with pytest.raises(apsw.ConstraintError, match="never"):
             connection.execute(statement)

@@ -14,6 +14,7 @@ from prx.domain.findings import Finding
 from prx.domain.layers import Layer
 from prx.domain.times import to_micros
 from prx.domain.versions import Part, Pointer, Version
+from prx.ledger.checksum import damaged
 from prx.ledger.kinds import filing
 from prx.ledger.store import Query, ReadStore
 
@@ -93,10 +94,7 @@ class StoredView:
                 f"part {part_hash} {gone}; `prx evolution versions list` shows what can be restored"
             )
         if f"sha256:{hashlib.sha256(body).hexdigest()}" != part_hash:
-            raise StoreError(
-                f"part {part_hash} is damaged: its bytes give another hash; "
-                "restore the ledger from a backup with `prx restore`"
-            )
+            raise damaged(f"part {part_hash}")
         return _PARTS.decode(body)
 
     def version(self, agent: str, label: str) -> Version:
@@ -106,7 +104,10 @@ class StoredView:
             raise NotFound(
                 f"agent {agent!r} has no version {label!r}; `prx evolution versions list` lists what there is"
             )
-        return self.get(Version, snapshot_id)
+        found = self.maybe(Version, snapshot_id)
+        if found is None or (found.agent, found.label) != (agent, label):
+            raise damaged(f"the label {label} of agent {agent!r}")
+        return found
 
     def pointer(self, agent: str) -> Pointer | None:
         """What the agent serves, or None."""

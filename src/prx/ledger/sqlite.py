@@ -11,6 +11,7 @@ from prx.domain.events import AuditRow, Event
 from prx.domain.ids import Ids
 from prx.domain.times import from_micros, to_micros
 from prx.domain.versions import Pointer
+from prx.ledger.checksum import checked, damaged, with_checksum
 from prx.ledger.ledger import StoredLedger
 from prx.ledger.store import Document, Query
 from prx.sqlite import Database, Schema, Work, read_statements
@@ -51,7 +52,9 @@ class _Read:
 
     def part(self, part_hash: str) -> bytes | None:
         found = self._rows("part", hash=part_hash)
-        return bytes(found[0][0]) if found else None
+        if found and not isinstance(found[0][0], bytes):
+            raise damaged(f"part {part_hash}")
+        return found[0][0] if found else None
 
     def labelled(self, agent: str, label: str) -> str | None:
         found = self._rows("labelled", agent=agent, label=label)
@@ -61,47 +64,34 @@ class _Read:
         found = self._rows("pointer", agent=agent)
         if not found:
             return None
-        named, label, revision, since = found[0]
+        named, label, revision, since = checked(found[0], f"the pointer of agent {agent!r}")
         return Pointer(agent=named, label=label, revision=revision, since=from_micros(since))
 
     def events(self, after: int, limit: int | None) -> Iterable[tuple[int, Event]]:
         found = self._rows("events", after=after, limit=_limit(limit))
-        return [(seq, decode(body, Event)) for seq, body in found]
+        for row in found:
+            seq, _, _, body = checked(row, f"event {row[0]}")
+            yield seq, decode(body, Event)
 
     def audit(self, after: int, limit: int | None) -> Iterable[AuditRow]:
         given = {"after": after, "limit": _limit(limit)}
-        for seq, prev, link, at, actor, kind, subject, body_hash, body in self._work.stream(
-            _SQL["audit"], given
-        ):
-            yield AuditRow(
-                seq=seq,
-                prev=prev,
-                hash=link,
-                at=from_micros(at),
-                actor=actor,
-                kind=kind,
-                subject=subject,
-                body_hash=body_hash,
-                body=body,
-            )
+        yield from (_audit_row(row) for row in self._work.stream(_SQL["audit"], given))
 
     def audit_head(self) -> tuple[int, str] | None:
         found = self._rows("audit_head")
-        return (found[0][0], found[0][1]) if found else None
+        if not found:
+            return None
+        seq, link = found[0]
+        if not isinstance(link, str):
+            raise damaged(f"audit row {seq}")
+        return seq, link
 
 
 class _Write(_Read):
     def put(self, document: Document) -> None:
-        self._rows(
-            "put",
-            kind=document.kind,
-            key=document.key,
-            agent=document.agent,
-            layer=document.layer,
-            state=document.state,
-            at=document.at,
-            body=document.body.decode(),
-        )
+        body = document.body.decode()
+        row = (document.kind, document.key, document.agent, document.layer, document.state, document.at, body)
+        self._work.rows(_SQL["put"], with_checksum(row))
 
     def put_part(self, part_hash: str, body: bytes) -> None:
         self._rows("put_part", hash=part_hash, body=body)
@@ -113,17 +103,14 @@ class _Write(_Read):
         self._rows("name_version", agent=agent, label=label, snapshot_id=snapshot_id)
 
     def point(self, pointer: Pointer) -> None:
-        self._rows(
-            "point",
-            agent=pointer.agent,
-            label=pointer.label,
-            revision=pointer.revision,
-            since=to_micros(pointer.since),
-        )
+        row = (pointer.agent, pointer.label, pointer.revision, to_micros(pointer.since))
+        self._work.rows(_SQL["point"], with_checksum(row))
 
     def append_event(self, event: Event) -> int:
-        given = {"agent": event.agent, "at": to_micros(event.at), "body": encode(event).decode()}
-        return int(self._rows("append_event", **given)[0][0])
+        seq = int(self._rows("next_event")[0][0])
+        row = (seq, event.agent, to_micros(event.at), encode(event).decode())
+        self._work.rows(_SQL["append_event"], with_checksum(row))
+        return seq
 
     def append_audit(self, row: AuditRow) -> None:
         try:
@@ -210,8 +197,32 @@ def _filtered(base: str, query: Query) -> tuple[str, dict[str, Any]]:
 
 
 def _document(row: tuple[Any, ...]) -> Document:
-    kind, key, agent, layer, state, at, body = row
+    kind, key, agent, layer, state, at, body = checked(row, f"{row[0]} {row[1]!r}")
     return Document(kind=kind, key=key, agent=agent, layer=layer, state=state, at=at, body=body.encode())
+
+
+def _audit_row(row: tuple[Any, ...]) -> AuditRow:
+    """The link as stored, true or not (`verify_chain` tells). Raises: StoreError when it cannot be read."""
+    seq, prev, link, at, actor, kind, subject, body_hash, body = row
+    if not isinstance(at, int) or not all(
+        isinstance(text, str) for text in (prev, link, actor, kind, subject, body_hash, body or "")
+    ):
+        raise damaged(f"audit row {seq}")
+    try:
+        when = from_micros(at)
+    except OverflowError as error:
+        raise damaged(f"audit row {seq}") from error
+    return AuditRow(
+        seq=seq,
+        prev=prev,
+        hash=link,
+        at=when,
+        actor=actor,
+        kind=kind,
+        subject=subject,
+        body_hash=body_hash,
+        body=body,
+    )
 
 
 def _limit(limit: int | None) -> int:

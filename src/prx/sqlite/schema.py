@@ -1,6 +1,5 @@
 """The schema of a file: brought up to date in single statements, with a copy kept of the older file."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import apsw
 
 from prx.domain.errors import StoreError, StoreTooNew
+from prx.sqlite.copying import copy_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def upgrade(connection: apsw.Connection, schema: Schema, path: Path) -> None:
         try:
             if connection.pragma("user_version") == found:
                 if found == as_found > 0:
-                    _keep_copy(path, found)
+                    copy_file(path, path.with_name(f"{path.name}.schema-{found}"))
                 for statement in schema.migrations[found]:
                     connection.execute(statement)
                 connection.pragma("application_id", schema.application_id)
@@ -74,27 +74,3 @@ def _checked_number(connection: apsw.Connection, schema: Schema, path: Path) -> 
         )
     refuse_newer(number, schema, path)
     return number
-
-
-def _keep_copy(path: Path, number: int) -> None:
-    """Copy by SQLite itself: a plain copy would miss the WAL and could drop the locks of this process."""
-    kept = path.with_name(f"{path.name}.schema-{number}")
-    unfinished = kept.with_name(f"{kept.name}.part")
-    unfinished.unlink(missing_ok=True)
-    source, target = apsw.Connection(str(path)), apsw.Connection(str(unfinished))
-    try:
-        with target.backup("main", source, "main") as backup:
-            backup.step()
-    finally:
-        target.close()
-        source.close()
-    os.replace(unfinished, kept)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -64,3 +64,6 @@ class Work:
         except apsw.Error as error:
             self.failure = error
             raise explained(error, self._path, waited=self._waited) from error
+        except UnicodeDecodeError as error:
+            self.failure = apsw.CorruptError(str(error))
+            raise explained(self.failure, self._path) from error

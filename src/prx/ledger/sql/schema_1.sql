@@ -8,6 +8,7 @@ CREATE TABLE document (
     state TEXT,
     at INTEGER NOT NULL,
     body TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
     UNIQUE (kind, key)
 ) STRICT
 -- name: document_by_agent
@@ -48,6 +49,7 @@ CREATE TABLE pointer (
     label TEXT NOT NULL,
     revision INTEGER NOT NULL,
     since INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     FOREIGN KEY (agent, label) REFERENCES label (agent, label)
 ) STRICT
 -- name: pointer_rises
@@ -60,7 +62,8 @@ CREATE TABLE event (
     seq INTEGER PRIMARY KEY,
     agent TEXT NOT NULL,
     at INTEGER NOT NULL,
-    body TEXT NOT NULL
+    body TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT
 -- name: event_fixed
 CREATE TRIGGER event_fixed BEFORE UPDATE ON event

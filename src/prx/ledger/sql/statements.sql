@@ -1,7 +1,7 @@
 -- name: document
-SELECT kind, key, agent, layer, state, at, body FROM document WHERE kind = :kind AND key = :key
+SELECT kind, key, agent, layer, state, at, body, checksum FROM document WHERE kind = :kind AND key = :key
 -- name: documents
-SELECT kind, key, agent, layer, state, at, body FROM document WHERE kind = :kind
+SELECT kind, key, agent, layer, state, at, body, checksum FROM document WHERE kind = :kind
 -- name: count
 SELECT COUNT(*) FROM document WHERE kind = :kind
 -- name: with_agent
@@ -26,9 +26,9 @@ SELECT body FROM part WHERE hash = :hash
 -- name: labelled
 SELECT snapshot_id FROM label WHERE agent = :agent AND label = :label
 -- name: pointer
-SELECT agent, label, revision, since FROM pointer WHERE agent = :agent
+SELECT agent, label, revision, since, checksum FROM pointer WHERE agent = :agent
 -- name: events
-SELECT seq, body FROM event WHERE seq > :after ORDER BY seq LIMIT :limit
+SELECT seq, agent, at, body, checksum FROM event WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: audit
 SELECT a.seq, a.prev, a.hash, a.at, a.actor, a.kind, a.subject, a.body_hash, b.body
 FROM audit AS a LEFT JOIN audit_body AS b ON b.seq = a.seq
@@ -36,10 +36,10 @@ WHERE a.seq > :after ORDER BY a.seq LIMIT :limit
 -- name: audit_head
 SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1
 -- name: put
-INSERT INTO document (kind, key, agent, layer, state, at, body)
-VALUES (:kind, :key, :agent, :layer, :state, :at, :body)
+INSERT INTO document (kind, key, agent, layer, state, at, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (kind, key) DO UPDATE SET
-    agent = excluded.agent, layer = excluded.layer, state = excluded.state, at = excluded.at, body = excluded.body
+    agent = excluded.agent, layer = excluded.layer, state = excluded.state, at = excluded.at,
+    body = excluded.body, checksum = excluded.checksum
 -- name: put_part
 INSERT INTO part (hash, body) VALUES (:hash, :body)
 ON CONFLICT (hash) DO UPDATE SET body = excluded.body WHERE LENGTH(part.body) = 0
@@ -48,11 +48,13 @@ UPDATE part SET body = X'' WHERE hash = :hash
 -- name: name_version
 INSERT INTO label (agent, label, snapshot_id) VALUES (:agent, :label, :snapshot_id)
 -- name: point
-INSERT INTO pointer (agent, label, revision, since) VALUES (:agent, :label, :revision, :since)
-ON CONFLICT (agent) DO UPDATE SET label = excluded.label, revision = excluded.revision, since = excluded.since
+INSERT INTO pointer (agent, label, revision, since, checksum) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (agent) DO UPDATE SET
+    label = excluded.label, revision = excluded.revision, since = excluded.since, checksum = excluded.checksum
 -- name: append_event
-INSERT INTO event (seq, agent, at, body)
-VALUES ((SELECT COALESCE(MAX(seq), 0) + 1 FROM event), :agent, :at, :body) RETURNING seq
+INSERT INTO event (seq, agent, at, body, checksum) VALUES (?, ?, ?, ?, ?)
+-- name: next_event
+SELECT COALESCE(MAX(seq), 0) + 1 FROM event
 -- name: append_audit
 INSERT INTO audit (seq, prev, hash, at, actor, kind, subject, body_hash)
 VALUES (:seq, :prev, :hash, :at, :actor, :kind, :subject, :body_hash)
