@@ -118,7 +118,7 @@ def test_damage_is_noticed_or_changes_nothing_that_is_told(
             # a damaged index hides rows without any sign in the rows themselves; the full check finds it
             assert isinstance(check_file(path), Failed), seed
             noticed += 1
-    assert noticed > 10
+    assert noticed >= 5
 
 
 def test_a_cut_log_leaves_whole_transactions_up_to_the_cut(tmp_path: Path) -> None:
