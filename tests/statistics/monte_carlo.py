@@ -2,7 +2,7 @@
 
 A cell simulates one claim. Its batches do not depend on each other or on the order they run in; each is
 seeded by (cell seed, batch number). Files lie under `.slow/` (or `$PRX_SLOW`), one per cell, and are reused
-only by the same cell with the same seed, runs and batch size.
+only by the same cell with the same seed and batch size; a cell with fewer runs uses the first batches.
 """
 
 import json
@@ -63,7 +63,7 @@ def run(cell: Cell) -> Result:
         draft = path.with_suffix(".tmp")
         draft.write_text(json.dumps(saved))
         draft.replace(path)
-    return summarise(cell, saved["batches"])
+    return summarise(cell, _first(cell, saved["batches"]))
 
 
 def run_fast(cell: Cell) -> Result:
@@ -74,9 +74,10 @@ def run_fast(cell: Cell) -> Result:
 def load(cell: Cell) -> Result | None:
     """Return what is on disk if the cell is complete."""
     saved = _load(store() / f"{cell.name}.json", cell)
-    if len(saved["batches"]) < math.ceil(cell.runs / cell.batch):
+    batches = _first(cell, saved["batches"])
+    if len(batches) < math.ceil(cell.runs / cell.batch):
         return None
-    return summarise(cell, saved["batches"])
+    return summarise(cell, batches)
 
 
 def holds(cell: Cell, result: Result) -> bool:
@@ -100,6 +101,11 @@ def summarise(cell: Cell, batches: dict[str, dict[str, float]]) -> Result:
     return Result(n, mean, error, _interval(cell, result, 0.05))
 
 
+def _first(cell: Cell, batches: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    wanted = math.ceil(cell.runs / cell.batch)
+    return {k: b for k, b in batches.items() if int(k) < wanted}
+
+
 def _interval(cell: Cell, result: Result, level: float) -> tuple[float, float]:
     if cell.rate:
         hits = round(result.mean * result.runs)
@@ -117,9 +123,9 @@ def _batch(cell: Cell, number: int, size: int) -> dict[str, float]:
 
 
 def _load(path: Path, cell: Cell) -> dict:
-    key = {"name": cell.name, "seed": cell.seed, "batch": cell.batch, "runs": cell.runs}
+    key = {"name": cell.name, "seed": cell.seed, "batch": cell.batch}
     if path.exists():
         saved = json.loads(path.read_text())
-        if saved["key"] == key:
+        if key.items() <= saved["key"].items():
             return saved
     return {"key": key, "batches": {}}

@@ -15,6 +15,7 @@ from prx.stats.power import drift_with_futility, fixed_information, futility_bou
 from prx.stats.spending import spent
 from prx.stats.stopping import Design, Look, State, design_by_power, look, start
 from prx.stats.tails import t_to_z
+from prx.stats.variety import LEAST_EVENTS
 
 LOOKS = 30
 PER_LOOK = 20
@@ -79,6 +80,26 @@ def shared_fractions(law: str, spending: str) -> Any:
         shape = (runs, LOOKS, PER_LOOK)
         z, _ = welch_z(LAWS[law](rng, shape), LAWS[law](rng, shape))
         return (np.abs(z) >= bounds(spending)).any(axis=1)
+
+    return simulate
+
+
+def rare_outcome(rate: float, small: int, big: int, *, gated: bool) -> Any:
+    """An uneven split with an outcome of 0 or 1; gated: looks as `prx.stats.enough_variety` allows them."""
+
+    def simulate(rng: np.random.Generator, runs: int) -> Array:
+        few = rng.binomial(small, rate, (runs, LOOKS)).cumsum(axis=1)
+        many = rng.binomial(big, rate, (runs, LOOKS)).cumsum(axis=1)
+        sizes = small * DAYS, big * DAYS
+        a, b = few / sizes[0], many / sizes[1]
+        va, vb = a * (1.0 - a) / (sizes[0] - 1), b * (1.0 - b) / (sizes[1] - 1)
+        least = LEAST_EVENTS if gated else 1
+        allowed = (np.minimum(few, sizes[0] - few) >= least) & (np.minimum(many, sizes[1] - many) >= least)
+        safe = np.where(allowed, va + vb, 1.0)
+        score = np.where(allowed, (a - b) / np.sqrt(safe), 0.0)
+        df = safe**2 / np.where(allowed, va**2 / (sizes[0] - 1) + vb**2 / (sizes[1] - 1), 1.0)
+        z = -ndtri(np.maximum(stdtr(df, -np.abs(score)), 1e-300))
+        return ((z >= bounds("hsd:-4")) & allowed).any(axis=1)
 
     return simulate
 
@@ -275,7 +296,36 @@ def cells() -> list[Cell]:
                 0.055,
             )
         )
+    for i, (rate, small, big) in enumerate(((0.02, 40, 160), (0.1, 20, 180), (0.2, 40, 160))):
+        made.append(
+            Cell(
+                f"type1-rare-{rate:g}-{small}-{big}",
+                "Type-I error, rare outcomes and uneven splits, looks only where scores vary enough",
+                f"{rate:.0%} failures, split {small} to {big}",
+                1250 + i,
+                20_000,
+                2_000,
+                rare_outcome(rate, small, big, gated=True),
+                0.0,
+                0.055,
+                fast_runs=4_000 if i == 1 else 0,
+            )
+        )
     control = "Negative controls: the same harness must refuse them"
+    made.append(
+        Cell(
+            "control-rare-ungated",
+            control,
+            "10% failures, split 20 to 180, looks without a gate (15 % expected)",
+            1303,
+            20_000,
+            2_000,
+            rare_outcome(0.1, 20, 180, gated=False),
+            0.045,
+            0.055,
+            control=True,
+        )
+    )
     made.append(
         Cell(
             "control-naive-peeking",

@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from prx.stats.validity import ratio_answer as ratio_answer
     from prx.stats.validity import sequential_srm as sequential_srm
     from prx.stats.validity import srm as srm
+    from prx.stats.variety import enough_variety as enough_variety
 
 _NAMES = {
     "anytime": "Tally anytime_p asymptotic_interval critical_z exact_difference exact_interval",
@@ -133,6 +134,7 @@ _NAMES = {
     "welch_from_moments",
     "unitsums": "ArmTable UnitSum",
     "unitvalues": "blinded_skewness",
+    "variety": "enough_variety",
     "validity": "Exposures RatioTest contamination_answer exposure_answer ratio_answer sequential_srm srm",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
