@@ -30,13 +30,14 @@ WHY_MISSING: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class DimensionFitness:
     """One dimension: `score` in 0..1, `weight` renormalised over dimensions with data, `sessions` that
-    have it and the share of all sessions that they are."""
+    have it and the share of all sessions that they are, `configured` the weight before."""
 
     name: str
     score: float
     weight: float
     sessions: int
     coverage: float
+    configured: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,9 @@ class _Window:
         scored = {name: self._score(name, latency, rules) for name in DIMENSIONS if self._counts[name]}
         value = composite(scored, rules.weights)
         if value is None:
-            return NotEnoughData(f"{self.sessions} sessions in the window, none has data for a weighted dimension")
+            return NotEnoughData(
+                f"{self.sessions} sessions in the window, none has data for a weighted dimension"
+            )
         weights = {name: rules.weights.get(name, 0.0) for name in DIMENSIONS}
         covered = math.fsum(w for name, w in weights.items() if name in scored)
         return DeploymentFitness(
@@ -222,7 +225,7 @@ class _Window:
             end=self.end,
             sessions=self.sessions,
             coverage=min(1.0, covered),
-            dimensions=tuple(self._dimension(n, scored[n], weights[n] / covered) for n in scored),
+            dimensions=tuple(self._dimension(n, scored[n], weights[n], covered) for n in scored),
             missing=tuple(
                 MissingDimension(n, weights[n], WHY_MISSING[n])
                 for n in DIMENSIONS
@@ -231,9 +234,10 @@ class _Window:
             latency=latency,
         )
 
-    def _dimension(self, name: str, score: float, weight: float) -> DimensionFitness:
+    def _dimension(self, name: str, score: float, configured: float, covered: float) -> DimensionFitness:
         count = self._counts[name]
-        return DimensionFitness(name, score, weight, count, count / self.sessions)
+        share = count / self.sessions
+        return DimensionFitness(name, score, configured / covered, count, share, configured)
 
     def _score(self, name: str, latency: LatencyPercentiles | None, rules: FitnessRules) -> float:
         if name == _LATENCY and latency is not None:

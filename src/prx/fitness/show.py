@@ -167,7 +167,11 @@ def _dimension_json(dimension: DimensionFitness, breakdown: bool) -> dict[str, A
         "contribution": dimension.score * dimension.weight,
     }
     if breakdown:
-        row |= {"sessions": dimension.sessions, "coverage": dimension.coverage}
+        row |= {
+            "configured_weight": dimension.configured,
+            "sessions": dimension.sessions,
+            "coverage": dimension.coverage,
+        }
     return row
 
 

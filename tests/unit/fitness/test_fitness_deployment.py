@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prx.domain.answers import NotEnoughData
@@ -66,6 +66,7 @@ def test_weights_are_renormalised_over_the_dimensions_with_data_and_the_rest_is_
         "response_relevance": pytest.approx(0.30 / 0.55),
         "task_completion": pytest.approx(0.25 / 0.55),
     }
+    assert [d.configured for d in answer.dimensions] == [0.30, 0.25]
     assert [m.name for m in answer.missing] == list(DIMENSIONS[2:])
     assert all(m.why for m in answer.missing)
 
@@ -171,6 +172,7 @@ def test_history_reads_its_scores_as_a_stream() -> None:
     assert len(taken) == 26
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 6.0, 24.0, 36.0]))
 def test_every_moment_lies_in_exactly_one_history_window(minutes: int, hours: float) -> None:
     rules = FitnessRules(evaluation_window_hours=hours)
@@ -183,6 +185,7 @@ def test_every_moment_lies_in_exactly_one_history_window(minutes: int, hours: fl
 unit = st.floats(0.0, 1.0)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(DIMENSIONS), unit, min_size=1))
 def test_the_composite_lies_between_its_lowest_and_highest_dimension(dimensions: dict[str, float]) -> None:
     value = composite(dimensions, DEFAULT_WEIGHTS)

@@ -54,7 +54,7 @@ FULL = DeploymentFitness(
     end=NOW,
     sessions=40,
     coverage=1.0,
-    dimensions=tuple(DimensionFitness(n, s, w, 30, 0.75) for n, s, w in _ROWS),
+    dimensions=tuple(DimensionFitness(n, s, w, 30, 0.75, w) for n, s, w in _ROWS),
     latency=LatencyPercentiles(812.4, 2949.5, 321, False),
 )
 PART = replace(
@@ -62,8 +62,8 @@ PART = replace(
     score=0.8,
     coverage=0.55,
     dimensions=(
-        DimensionFitness("response_relevance", 0.8, 0.30 / 0.55, 30, 0.75),
-        DimensionFitness("task_completion", 0.8, 0.25 / 0.55, 40, 1.0),
+        DimensionFitness("response_relevance", 0.8, 0.30 / 0.55, 30, 0.75, 0.30),
+        DimensionFitness("task_completion", 0.8, 0.25 / 0.55, 40, 1.0, 0.25),
     ),
     missing=(
         MissingDimension("response_latency", 0.15, "no call carries a latency"),
@@ -147,6 +147,7 @@ def test_json_is_unrounded_and_names_what_is_missing() -> None:
         "score": 0.8,
         "weight": 0.25 / 0.55,
         "contribution": 0.8 * 0.25 / 0.55,
+        "configured_weight": 0.25,
         "sessions": 40,
         "coverage": 1.0,
     }

@@ -3,7 +3,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prx.domain.records import (
@@ -257,6 +257,7 @@ feedbacks = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(calls, max_size=5), st.lists(feedbacks, max_size=6))
 def test_every_score_of_every_session_lies_in_0_to_1(
     made: list[Interaction], given_feedback: list[Feedback]

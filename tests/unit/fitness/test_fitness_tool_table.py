@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prx.domain.records import Interaction, Terminal, ToolStatus
@@ -102,6 +102,7 @@ def test_a_failed_model_call_is_the_agents_or_not(call: Interaction, external: b
     assert (externally_failed(call), agent_failed(call)) == (external, agent)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300) | st.binary(max_size=300).map(lambda b: b.decode("latin-1")))
 def test_any_text_has_a_reading(text: str) -> None:
     reading = read_tool_result(text)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import prx.ingest.reader as reader_module
@@ -131,6 +131,7 @@ def test_a_file_that_cannot_be_opened_is_refused_by_name(tmp_path: Path, name: s
         list(read_items(tmp_path / name))
 
 
+@settings(deadline=None)
 @given(content=st.binary(max_size=400), name=st.sampled_from(["a.jsonl", "a.csv", "a.gz"]))
 def test_any_bytes_are_items_or_problems(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
