@@ -17,17 +17,19 @@ _NEGATION = re.compile(
     r"[不没未别勿无]|ない|ません|않|못|없|안 ",
     re.IGNORECASE,
 )
+_CLAUSE_END = re.compile(r"[.!?。！？\n]")
 _CONTEXT = 3
 
 
 def facts_of(text: str) -> Counter[tuple[str, str]]:
-    """Facts as (kind, value): number, id, name; a negation with the words that follow it."""
+    """Facts as (kind, value): number, id, name; a negation with the words after it in its sentence."""
     found: Counter[tuple[str, str]] = Counter()
     found.update({("number", m.group()) for m in _NUMBER.finditer(text)})
     found.update({("id", skeleton(m.group())) for m in _ID.finditer(text)})
     found.update({("name", skeleton(m.group())) for m in _NAME.finditer(text)})
     for match in _NEGATION.finditer(text):
-        following = words(text[match.end() : match.end() + 60])[:_CONTEXT]
+        clause = _CLAUSE_END.split(text[match.end() : match.end() + 60], maxsplit=1)[0]
+        following = words(clause)[:_CONTEXT]
         found["negation", " ".join([skeleton(match.group()), *following])] = 1
     return found
 

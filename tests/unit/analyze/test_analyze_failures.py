@@ -55,6 +55,15 @@ def test_the_finding_names_the_model_that_does_better_and_asks_for_a_strategy_ch
     assert "'alpha'" in finding.recommendation
 
 
+def test_a_model_that_only_seems_better_is_not_named_and_the_prompt_is_asked_instead() -> None:
+    asked = [Asked(f"r{n}", "refund", "beta", ok=n >= 24) for n in range(40)]
+    asked += [Asked(f"a{n}", "refund", "alpha", ok=n >= 5) for n in range(10)]
+    asked += [Asked(f"b{n}", "billing", "beta", ok=n >= 10) for n in range(100)]
+    finding = failures(asked)[0]
+    assert (finding.intent, finding.model) == ("refund", "beta")
+    assert (finding.alternative, finding.layer) == (None, Layer.PROMPT)
+
+
 def test_evidence_names_only_failed_sessions_of_the_cell_and_at_most_twenty() -> None:
     traces, scores = traffic(planted())
     finding = analyze(traces, scores, agent="default", now=NOW, ids=fresh_ids())[0]

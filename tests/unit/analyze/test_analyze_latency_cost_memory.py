@@ -110,6 +110,12 @@ def test_a_topic_without_recall_is_a_memory_gap() -> None:
     assert (rate.count, rate.total, rate.rest_count, rate.rest_total) == (54, 60, 12, 120)
 
 
+def test_a_topic_of_which_two_in_five_recall_nothing_is_no_gap() -> None:
+    asked = [Asked(f"u{n}", "visa", recall=None if n % 5 < 2 else 0.9) for n in range(100)]
+    asked += [Asked(f"v{n}", "card", recall=0.8) for n in range(200)]
+    assert of_kind(asked, FindingKind.MEMORY_GAP) == []
+
+
 @pytest.mark.parametrize("word", ["passport", "паспорт", "pasaporte", "护照", "旅券", "여권"])
 def test_a_gap_without_intents_is_named_by_its_word_in_each_language(word: str) -> None:
     rng = random.Random(8)

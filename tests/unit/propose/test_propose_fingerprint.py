@@ -18,7 +18,10 @@ from prx.domain.changes import (
 from prx.propose.draft import PastChange
 from prx.propose.fingerprint import blocked_by, fingerprint
 
-LONG = "Refund a customer within 14 days when the parcel is lost and the carrier confirms it by letter today"
+LONG = (
+    "Refund every customer within 14 days when their parcel was lost abroad, a carrier confirms that by "
+    "letter, our warehouse has checked both addresses, and nobody else signed for it at any door"
+)
 CHINESE = "在客户提供订单号码之后可以承诺退款并且说明处理时间"
 PAST = tuple(PastChange(fingerprint(change), change, "lost") for change in FAILED)
 

@@ -54,6 +54,14 @@ def test_compaction_keeps_every_fact_and_archives_its_sources() -> None:
     assert added.text.lower().count("take 14 days") == 1
 
 
+def test_two_sentences_of_the_same_words_that_deny_different_things_both_stay() -> None:
+    texts = ("Accept shoes, not gift cards, here.", "Accept gift cards, not shoes, here.")
+    patch = compact([entry(n, texts[n % 2]) for n in range(12)], ids=Ids(random.Random(1)), now=NOW)
+    assert isinstance(patch, MemoryPatch)
+    (added,) = (op for op in patch.ops if isinstance(op, MemoryAdd))
+    assert added.text.splitlines() == list(texts)
+
+
 def test_a_cluster_in_which_nothing_repeats_is_left_alone() -> None:
     cluster = [entry(n, f"Rule {n}: only case {n} counts") for n in range(12)]
     assert isinstance(compact(cluster, ids=Ids(random.Random(1)), now=NOW), NotEnoughData)

@@ -141,6 +141,17 @@ def test_sessions_without_a_user_back_nothing() -> None:
     assert considered(finding(terms=("zyxxyz",)), traces=traces).drafts == ()
 
 
+def test_a_session_without_a_user_does_not_complete_two_users() -> None:
+    traces = store(
+        trace("s0", "u0", "delivery zyxxyz"),
+        trace("s1", "u1", "delivery zyxxyz"),
+        trace("s2", None, "delivery zyxxyz"),
+        trace("s3", "u3", "delivery"),
+    )
+    draft = only(considered(finding(terms=("zyxxyz", "delivery")), traces=traces))
+    assert op_of(draft) == ReplaceLine(old=LINE, new=f"{LINE} (delivery)")
+
+
 def test_requests_whose_right_answer_nobody_told_back_nothing() -> None:
     traces = store(*(trace(f"s{n}", f"u{n}", REQUESTS[n % 6], answer=None) for n in range(12)))
     (refusal,) = considered(finding(), traces=traces).refused
