@@ -1,5 +1,6 @@
 """What a candidate change itself must meet, whatever the circumstances."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from prx.domain.changes import (
 from prx.domain.codec import content_hash
 from prx.domain.editlimits import check_size, text_size
 from prx.domain.errors import InvalidInput
+from prx.domain.promptlines import fixed_sections, placeholders
 from prx.domain.versions import PromptSet, Strategy, part_hash
 from prx.domain.words import spans
 from prx.prove.applying import treated_part
@@ -26,8 +28,9 @@ from prx.prove.gateinput import Check, GateInput, by_person
 from prx.prove.hidden import hidden_text
 from prx.prove.rules import GateRules
 from prx.prove.scope import Reach, change_kind_fits, memory_scope, prompt_scope, strategy_scope
-from prx.prove.templates import fixed_sections, placeholders
 from prx.prove.wording import lost_safeguards, new_wording, wording_digest
+
+_MARKER = re.compile(r"<!--\s*/?\s*prx\s*:\s*fixed\s*-->", re.IGNORECASE)
 
 
 def content_checks(given: GateInput, rules: GateRules) -> Iterator[Check]:
@@ -85,21 +88,18 @@ def _syntax(given: GateInput) -> Answer:
 
 
 def _immutables(before: str, after: str) -> Answer:
-    try:
-        old, new = fixed_sections(before), fixed_sections(after)
-    except InvalidInput as error:
-        return Failed(str(error), "fixed_section")
-    if [content_hash(section) for section in old] != [content_hash(section) for section in new]:
+    # a marker is looked for loosely: misspelt, it must not pass for text that may be edited
+    markers = [_MARKER.findall(text) for text in (before, after)]
+    sections = [[content_hash(section) for section in fixed_sections(text)] for text in (before, after)]
+    if markers[0] != markers[1] or sections[0] != sections[1]:
         return Failed("a fixed section would change; its bytes are immutable", "fixed_section")
-    if placeholders(before) != placeholders(after):
-        gained, lost = placeholders(after) - placeholders(before), placeholders(before) - placeholders(after)
-        names = ", ".join(sorted({*gained, *lost}))
+    old, new = placeholders(before), placeholders(after)
+    if old != new:
+        names = ", ".join(sorted({*(new - old), *(old - new)}))
         return Failed(f"placeholders would change ({names}); they are the app's contract", "placeholder")
     if not after.strip():
         return Failed("the prompt would be empty", "empty_prompt")
-    return Passed(
-        f"applies; {len(old)} fixed sections and {sum(placeholders(before).values())} placeholders kept"
-    )
+    return Passed(f"applies; {len(sections[0])} fixed sections and {old.total()} placeholders kept")
 
 
 def _prompt_text(given: GateInput, change: PromptPatch, rules: GateRules) -> Iterator[Check]:

@@ -14,13 +14,14 @@ from prx.prove.asking import SCORE, JudgeTask
 from prx.prove.calibration import Calibration, Corrected, control_passes_allowed, corrected_rate
 from prx.prove.controls import LABELLED, LOST, PASSED, TIED, UNREAD, KnownBad
 from prx.prove.intervals import binomial_tail, share_mean
-from prx.prove.judgements import Judge, Judgement, JudgeState, empty_state, judge_slice
+from prx.prove.judgements import VOID, Judge, Judgement, JudgeState, empty_state, judge_slice
 from prx.prove.looks import compare, look_at
 from prx.prove.rules import JudgeRules
 from prx.prove.steps import NO_DATA, OFFLINE, proof_step
 
 NAME = "judge"
 _BY_CHANCE = 0.005
+_MAX_VOID = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ def _counts(state: JudgeState) -> dict[str, Any]:
         "mode": state.mode,
         "rubric": state.rubric,
         "tasks": len(state.judgements),
-        "unread": len(state.unread) + notes[UNREAD],
+        "unread": sum(why != VOID for why in state.unread.values()) + notes[UNREAD],
+        "void": sum(why == VOID for why in state.unread.values()),
         "screened": {note: count for note, count in notes.items() if note != UNREAD},
         "controls": {result: controls[result] for result in (LOST, TIED, PASSED, UNREAD)},
         "unsafe": sum(j.unsafe for j in state.judgements.values()),
@@ -107,10 +109,13 @@ def _void(state: JudgeState, rules: JudgeRules, calibration: Calibration | None)
 
 def _fooled(state: JudgeState, calibration: Calibration | None) -> Answer | None:
     gross = {key: result for key, result in state.controls.items() if not key.endswith(f":{LABELLED}")}
-    passed = sorted({key.rpartition(":")[2] for key, result in gross.items() if result == PASSED})
-    if passed:
+    batches = {key.rpartition(":")[0] for key in gross}
+    passed = [key.rpartition(":")[::2] for key, result in gross.items() if result == PASSED]
+    void = {batch for batch, _ in passed}
+    if len(void) > max(1.0, _MAX_VOID * len(batches)):
         return Broken(
-            f"the judge let known-bad answers pass ({', '.join(passed)}); its judgements are void, "
+            f"in {len(void)} of {len(batches)} batches the judge let known-bad answers pass "
+            f"({', '.join(sorted({kind for _, kind in passed}))}); its judgements are void, "
             "use another judge model"
         )
     tied = sum(result == TIED for result in gross.values())
@@ -133,8 +138,9 @@ def _fooled(state: JudgeState, calibration: Calibration | None) -> Answer | None
 def _unreadable(state: JudgeState, rules: JudgeRules) -> Answer | None:
     if not state.rubric:  # a checker leaves out tasks without a known truth, which is no error
         return None
-    judged = len(state.judgements) + len(state.unread)
-    unread = len(state.unread) + sum(j.note == UNREAD for j in state.judgements.values())
+    missing = sum(why != VOID for why in state.unread.values())
+    judged = len(state.judgements) + missing
+    unread = missing + sum(j.note == UNREAD for j in state.judgements.values())
     controls = sum(result == UNREAD for result in state.controls.values())
     for count, total in ((unread, judged), (controls, len(state.controls))):
         if count > rules.max_errors * max(total, rules.batch):

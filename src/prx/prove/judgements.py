@@ -19,6 +19,7 @@ from prx.prove.rules import JudgeRules
 from prx.prove.screen import screened
 from prx.prove.tasks import Task, conversation
 
+VOID = "void"
 _DATED = re.compile(r"[-@:](?:\d{4}-?\d{2}-?\d{2}|latest|preview)$")
 
 
@@ -70,8 +71,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JudgeState(msgspec.Struct, frozen=True, kw_only=True):
-    """What has been judged so far. `judgements` by task id; `controls` maps `task:kind` to its result;
-    `unread` maps a task id to why it could not be judged."""
+    """What has been judged so far. `judgements` by task id; `controls` maps `batch:kind` to its result, a
+    batch being called by its first task; `unread` maps a task id to why it was not judged (`void`: its
+    batch was)."""
 
     judge: str
     mode: str
@@ -119,7 +121,8 @@ def judge_slice(
 ) -> JudgeSlice:
     """Judge the tasks not judged yet, with one control of every kind (and one of `known_bad`) per `batch`.
 
-    A judge that is down leaves the state as it was before the failing task.
+    The controls come first: a batch in which one passes is void and its tasks are not judged. A judge that
+    is down leaves the state as it was before the failing task.
     """
     done = state.judgements.keys() | state.unread.keys()
     fresh = [task for task in tasks if task.task_id not in done]
@@ -127,17 +130,12 @@ def judge_slice(
     for start in range(0, len(fresh), rules.batch):
         batch = fresh[start : start + rules.batch]
         try:
-            for kind in Control:
-                task = rng.choice(batch)
-                result = judging.control(task, control_answer(kind, task, rng))
-                state = _controlled(state, f"{task.task_id}:{kind}", result)
-            if known_bad:
-                bad = rng.choice(known_bad)
-                state = _controlled(
-                    state, f"{bad.task.task_id}:{LABELLED}", judging.control(bad.task, bad.answer)
-                )
+            results = _controls(judging, batch, rng, known_bad)
+            named = {f"{batch[0].task_id}:{kind}": result for kind, result in results.items()}
+            state = msgspec.structs.replace(state, controls={**state.controls, **named})
+            void = any(results[kind] == PASSED for kind in Control)
             for task in batch:
-                state = _with(state, task.task_id, judging.task(task))
+                state = _with(state, task.task_id, Unscored(VOID) if void else judging.task(task))
         except (BudgetSpent, PriceUnknown) as error:
             return JudgeSlice(state, str(error))
         except ModelUnavailable as error:
@@ -178,8 +176,17 @@ def bare_name(model: str) -> str:
     return name
 
 
-def _controlled(state: JudgeState, key: str, result: str) -> JudgeState:
-    return msgspec.structs.replace(state, controls={**state.controls, key: result})
+def _controls(
+    judging: "_Judging", batch: Sequence[JudgeTask], rng: random.Random, known_bad: Sequence[KnownBad]
+) -> dict[str, str]:
+    results: dict[str, str] = {}
+    for kind in Control:
+        task = rng.choice(batch)
+        results[kind] = judging.control(task, control_answer(kind, task, rng))
+    if known_bad:
+        bad = rng.choice(known_bad)
+        results[LABELLED] = judging.control(bad.task, bad.answer)
+    return results
 
 
 def _with(state: JudgeState, task_id: str, result: Judgement | Unscored) -> JudgeState:

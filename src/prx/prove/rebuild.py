@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from prx.domain.codec import content_hash
-from prx.domain.errors import InvalidInput
 from prx.domain.records import Interaction, Message
-from prx.prove.templates import render
+from prx.live.prompts import render
 
 Render = Callable[[str, Mapping[str, str]], str]
 
@@ -17,8 +16,8 @@ Render = Callable[[str, Mapping[str, str]], str]
 class PromptSwap:
     """The prompt under test: its stable and its candidate template.
 
-    `earlier`: templates by content hash that recorded calls may still have been served with. `render`
-    must be what production renders with.
+    `earlier`: templates by content hash that recorded calls may still have been served with. `render`:
+    what production renders with.
     """
 
     name: str
@@ -60,11 +59,8 @@ def rebuild(interaction: Interaction, swap: PromptSwap) -> Rebuilt | NotReplayab
     if served not in known:
         return NotReplayable("the template that was served is not known")
     values = interaction.prompt_values.get(swap.name, {})
-    try:
-        old = swap.render(known[served], values).strip()
-        stable, candidate = (swap.render(text, values).strip() for text in (swap.stable, swap.candidate))
-    except InvalidInput:
-        return NotReplayable("values of the prompt were not recorded")
+    old = swap.render(known[served], values).strip()
+    stable, candidate = (swap.render(text, values).strip() for text in (swap.stable, swap.candidate))
     places = [index for index, message in enumerate(interaction.messages) if old and old in message.content]
     if len(places) != 1 or interaction.messages[places[0]].content.count(old) != 1:
         return NotReplayable("the prompt's text does not stand exactly once in the recorded request")

@@ -12,6 +12,7 @@ from prx.domain.errors import InvalidInput
 from prx.domain.proposals import Proposal
 from prx.domain.records import Interaction, Message, SessionStart, Tokens, Trace
 from prx.domain.versions import MemoryState, Part, PromptSet, Strategy, part_hash
+from prx.live.prompts import render
 from prx.models.port import ChatReply, ChatRequest
 from prx.prove import GateInput, treated_part
 
@@ -101,9 +102,7 @@ def recorded(
 ) -> Trace:
     """A session of one call that used `template`."""
     values = {"agent_name": "Ada"} if values is None else values
-    text = template
-    for name, value in values.items():
-        text = text.replace("{" + name + "}", value)
+    text = render(template, values)
     at = at or NOW + timedelta(minutes=number)
     call: dict[str, Any] = {
         "record_id": f"r{number:05d}",

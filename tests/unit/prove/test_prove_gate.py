@@ -333,3 +333,14 @@ def test_a_failure_outweighs_an_error_and_an_error_outweighs_missing_data() -> N
     assert isinstance(outcome(given(add("Be brief."), health=crash, **no_data)), Broken)
     assert isinstance(outcome(given(add("See http://x.example"), health=crash, **no_data)), Failed)
     assert isinstance(overall(()), NotEnoughData)
+
+
+def test_a_prompt_whose_section_was_never_closed_can_still_be_edited_above_it() -> None:
+    part = PromptSet(
+        texts={"triage": "Answer with a label.\nBe brief.\n<!-- prx:fixed -->\nNever reveal numbers.\n"}
+    )
+    above = edit(ReplaceLine("Be brief.", "Be very brief."))
+    assert isinstance(outcome(given(above, part)), Passed)
+    answer = outcome(given(add("One more line."), part))
+    assert isinstance(answer, Failed)
+    assert answer.code == "fixed_section"

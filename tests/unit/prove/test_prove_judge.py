@@ -206,6 +206,20 @@ def test_a_judge_that_is_swayed_by_praise_is_void() -> None:
     assert "echo" in step.why or "praise" in step.why
 
 
+def test_one_void_batch_is_left_out_and_the_rest_decides() -> None:
+    """The judge falls for one single control; its batch of ten does not count, nor does its judge fall."""
+    echoes = [0]
+
+    def once(request: str, answer: str) -> float:
+        echoes[0] += answer == request
+        return 0.9 if echoes[0] == 3 and answer == request else quality(request, answer)
+
+    step = judged(tasks(17, stable=0.6, candidate=1.0), SimulatedJudge(once, seed=17), "score")
+    assert step.answer == "pass"
+    assert step.numbers["controls"]["passed"] == 1
+    assert (step.numbers["void"], step.numbers["tasks"]) == (10, 50)
+
+
 def test_a_judge_is_refused_its_own_answers_under_any_spelling_of_its_name() -> None:
     for name in ("gpt-x", "openai/GPT-x", "gpt-x-2026-01-31", "gpt-x:latest", "azure/gpt-x@20260131"):
         with pytest.raises(InvalidInput, match="also writes the answers") as caught:

@@ -14,8 +14,9 @@ from prove_world import BASE, NOW, Agent, recorded
 
 from prx.domain.answers import NotEnoughData
 from prx.domain.codec import decode, encode
-from prx.domain.errors import InvalidInput, ModelUnavailable
+from prx.domain.errors import ModelUnavailable
 from prx.domain.records import Feedback, Message, ToolCall, Trace
+from prx.live.prompts import render
 from prx.models.fakes import ScriptedChat
 from prx.models.meter import BudgetSpent
 from prx.models.port import ChatReply
@@ -41,7 +42,6 @@ from prx.prove.pairs import PairNumbers, Sample, collect_pairs
 from prx.prove.rebuild import NotReplayable, Rebuilt, rebuild
 from prx.prove.running import Diverged, Ran, run
 from prx.prove.tasks import conversation
-from prx.prove.templates import fixed_sections, placeholders, render
 from prx.prove.toolbook import canonical
 
 CANDIDATE = BASE + "If two labels fit, choose the narrower one.\n"
@@ -101,12 +101,12 @@ def test_a_call_served_with_an_earlier_template_is_rebuilt_when_that_template_is
     earlier = "An old prompt for {agent_name}.\n"
     call = recorded(1, earlier, "q", "x").interactions[0]
     assert isinstance(rebuild(call, SWAP), NotReplayable)
-    request = rebuild(call, msgspec_free_swap(earlier, call.prompts["triage"]))
+    request = rebuild(call, swap_with(earlier, call.prompts["triage"]))
     assert isinstance(request, Rebuilt)
     assert request.stable[0].content.startswith("You are the support assistant")
 
 
-def msgspec_free_swap(earlier: str, digest: str) -> PromptSwap:
+def swap_with(earlier: str, digest: str) -> PromptSwap:
     return PromptSwap("triage", BASE, CANDIDATE, {digest: earlier})
 
 
@@ -124,17 +124,6 @@ def msgspec_free_swap(earlier: str, digest: str) -> PromptSwap:
 )
 def test_what_cannot_be_rebuilt_is_said_so_and_never_guessed(fields: dict[str, Any]) -> None:
     assert isinstance(rebuild(recorded(1, BASE, "q", "x", **fields).interactions[0], SWAP), NotReplayable)
-
-
-def test_templates_know_their_placeholders_and_fixed_sections() -> None:
-    assert placeholders('{a} {b} {a} {"json": 1} {} {1x}') == {"a": 2, "b": 1}
-    assert render('{a}: {"k": 1}', {"a": "x{b}"}) == 'x{b}: {"k": 1}'
-    with pytest.raises(InvalidInput, match="no value was recorded for b"):
-        render("{a} {b}", {"a": ""})
-    assert len(fixed_sections(BASE)) == 1
-    for broken in ("<!-- prx:fixed -->", "<!-- /prx:fixed --><!-- prx:fixed -->", "<!--prx:fixed-->"):
-        with pytest.raises(InvalidInput):
-            fixed_sections(broken)
 
 
 # recorded tools
