@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rich.table import Table
 
 from prx.demo.bank import Customers
 from prx.demo.desk import AGENT, Desk
+from prx.demo.plot import fitness_plot
 from prx.demo.simulated import SimulatedModel
 from prx.demo.story import DAYS, Scene, Story, counts
 from prx.domain.ids import Ids
@@ -25,11 +25,41 @@ from prx.domain.records import PRODUCTION
 from prx.domain.times import utc_now
 from prx.engine.context import Models
 from prx.fitness.deployment import DeploymentFitness, deployment_fitness
-from prx.settings import AutoConverge, Experiments, ModelRole, PromptLayer, Settings
-from prx.settings import Models as ModelSettings
+from prx.settings import Settings
+from prx.settings.loading import DEFAULT_FILE, from_sources
 from prx.wiring.app import App, open_app
 from prx.wiring.paths import home_folder
 
+_DAY = timedelta(days=1)
+SHOWN = (
+    "sessions",
+    "interactions",
+    "findings",
+    "proposals",
+    "experiments",
+    "decisions",
+    "versions",
+    "promotions",
+    "rollbacks",
+    "fitness_start",
+    "fitness_end",
+)
+SETTINGS_FILE = """\
+# written by prx demo: the settings that its simulated days ran under
+[self_evolution]
+enabled = true
+auto_apply = true
+
+[self_evolution.l2]
+enabled = true
+schedule = "86400"
+
+[self_evolution.experiments]
+outcome_window_hours = 1.0
+
+[self_evolution.models.judge]
+checker = "exact_label"
+"""
 SIMULATED = "simulated model, simulated customers, accelerated clock; the messages are real (BANKING77)"
 
 
@@ -78,7 +108,9 @@ def run(
             def progress(done: int, _total: int) -> None:
                 bar.update(task, completed=done)
 
-            Story(app, desk, Customers(rng), rng, start, tell, progress, days).run()
+            story = Story(app, desk, Customers(rng), rng, start, tell, progress, days)
+            story.run()
+        (folder / DEFAULT_FILE).write_text(SETTINGS_FILE, encoding="utf-8")
         result = {
             **_result(app, start, end),
             "simulated": True,
@@ -86,7 +118,9 @@ def run(
             "days": days,
             "home": str(folder),
         }
-        _show(out, result, time.monotonic() - began, own)
+        daily = [_fitness(app, start + _DAY * k, start + _DAY * (k + 1)) for k in range(days)]
+        _show(out, result, fitness_plot(daily, story.marks, width=min(out.width, 100)), own)
+        out.print(f"\n{time.monotonic() - began:.0f} s.")
     finally:
         app.close()
     if as_json:
@@ -96,13 +130,7 @@ def run(
 
 def demo_settings() -> Settings:
     """The engine is on and may promote prompts by itself; right answers are told, so a checker judges."""
-    return Settings(
-        enabled=True,
-        auto_apply=True,
-        l2=PromptLayer(enabled=True, schedule="86400"),
-        models=replace(ModelSettings(), judge=ModelRole(checker="exact_label")),
-        experiments=Experiments(outcome_window_hours=1.0, auto_converge=AutoConverge()),
-    )
+    return from_sources(SETTINGS_FILE, "the demo's settings", None, {})
 
 
 class _Clock:
@@ -145,25 +173,16 @@ def _fitness(app: App, start: datetime, end: datetime) -> float | None:
     return round(found.score, 4) if isinstance(found, DeploymentFitness) else None
 
 
-def _show(out: Console, result: dict[str, Any], seconds: float, own: bool) -> None:
-    out.print()
+def _show(out: Console, result: dict[str, Any], plot: str, own: bool) -> None:
     table = Table(title="What the run left behind (simulated)", show_header=False)
-    for key in (
-        "sessions",
-        "interactions",
-        "findings",
-        "proposals",
-        "experiments",
-        "decisions",
-        "versions",
-        "promotions",
-        "rollbacks",
-        "fitness_start",
-        "fitness_end",
-    ):
+    for key in SHOWN:
         table.add_row(key, str(result[key]))
+    out.print()
     out.print(table)
-    out.print(f"\n{seconds:.0f} s. Look around in it:")
+    if plot:
+        out.print()
+        out.print(plot, markup=False)
+    out.print("\nLook around in it:")
     if not own:
         out.print(f"  export PRX_HOME={result['home']}")
     for command in ("status", "fitness", "experiments", "decisions", "versions list", "incidents"):

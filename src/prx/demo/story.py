@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 
 from prx.demo.bank import PROMPT, PROMPT_NAME, Customers
 from prx.demo.desk import AGENT, Desk
+from prx.domain.decisions import Decision
 from prx.domain.errors import EvolutionError
 from prx.domain.events import Incident
 from prx.domain.experiments import Experiment
 from prx.domain.findings import Finding
 from prx.domain.proposals import Proposal, ProposalState
+from prx.domain.versions import Version
 from prx.engine.report import Step
 from prx.ledger.serving import serving
 from prx.wiring.app import App
@@ -45,6 +47,7 @@ class Story:
     days: int = DAYS
     scenes: list[Scene] = field(default_factory=list)
     right: dict[int, list[bool]] = field(default_factory=dict)
+    marks: dict[int, str] = field(default_factory=dict)
     _now: datetime = field(init=False)
     _done: set[str] = field(default_factory=set)
 
@@ -126,6 +129,9 @@ class Story:
         elif step.what == "shadow":
             if step.answer != "not_enough_data" or self._once(f"shadow/{step.subject}"):
                 self._scene("shadow run", step.why)
+        elif step.what == "breaker" and step.answer == "fail":
+            self._scene("circuit breaker", step.why)
+            self.marks[int(self.scenes[-1].day) + 1] = "breaker rolls back"
         elif told and (step.answer != "not_enough_data" or self._once(f"{step.what}/{step.subject}")):
             self._scene(told if step.answer != "fail" else f"{told} says no", step.why)
 
@@ -144,6 +150,7 @@ class Story:
         self._scene(f"look {look.number}", text)
         if experiment.winner == "treatment" and serves:
             self._scene("promoted", f"{serves.label} serves everyone, and is watched")
+            self.marks[int(self.scenes[-1].day)] = f"{serves.label} promoted"
 
     def _once(self, key: str) -> bool:
         if key in self._done:
@@ -161,9 +168,6 @@ def counts(app: App) -> dict[str, int]:
     """What the run left behind."""
     stored = app.records.counts()
     with app.ledger.view() as view:
-        from prx.domain.decisions import Decision
-        from prx.domain.versions import Version
-
         proposals = view.find(Proposal, agent=AGENT)
         promoted = [p for p in proposals if p.version is not None]
         return {

@@ -23,7 +23,7 @@ from prx.records.port import RecordStore
 from prx.records.sqlite import open_sqlite as open_records
 from prx.settings import ModelRole, Settings, load
 from prx.spool.ship import Shipped, ship
-from prx.wiring.paths import home_folder, ledger_file, prepare_home, records_file, spool_folder
+from prx.wiring.paths import config_file, home_folder, ledger_file, prepare_home, records_file, spool_folder
 from prx.wiring.spend import LedgerUsage
 
 
@@ -73,8 +73,9 @@ def open_app(
     Raises: SettingsError, StoreError.
     """
     environment = os.environ if env is None else env
-    chosen = settings or load(config, environment)
-    folder = prepare_home(home_folder(home, environment))
+    folder = home_folder(home, environment)
+    chosen = settings or load(config_file(config, environment, folder), environment)
+    prepare_home(folder)
     used_ids = ids or system_ids()
     ledger = open_ledger(ledger_file(folder), used_ids, full_sync=durable)
     records = open_records(records_file(folder))

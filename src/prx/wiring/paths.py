@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prx.domain.errors import StoreError
+from prx.settings.loading import DEFAULT_FILE, find_file
 
 _DEFAULT = Path(".local/share/prx")
 
@@ -32,6 +33,18 @@ def prepare_home(home: Path) -> Path:
             f"the state folder {home} cannot be written; change its rights, or set PRX_HOME or --home"
         )
     return home
+
+
+def config_file(explicit: Path | None, env: Mapping[str, str], home: Path) -> Path | None:
+    """The configuration to read: as `prx.settings.find_file` finds it, else `prx.toml` in the state folder.
+
+    Raises: SettingsError when a file that was named does not exist.
+    """
+    found = find_file(explicit, env, Path.cwd())
+    if found is not None:
+        return found
+    own = home / DEFAULT_FILE
+    return own if own.is_file() else None
 
 
 def ledger_file(home: Path) -> Path:

@@ -20,7 +20,7 @@ from prx.live.poller import ServingPoller
 from prx.settings import load
 from prx.spool.content import Content
 from prx.spool.writer import SpoolRules, SpoolWriter
-from prx.wiring.paths import home_folder, ledger_file, prepare_home, spool_folder
+from prx.wiring.paths import config_file, home_folder, ledger_file, prepare_home, spool_folder
 
 _LOG = logging.getLogger("prx")
 _DEFAULT: dict[str, Evolution] = {}
@@ -43,8 +43,8 @@ def open_evolution(
     environment = os.environ if env is None else env
     ids = system_ids()
     try:
-        settings = load(Path(config) if config else None, environment)
         folder = prepare_home(home_folder(Path(home) if home else None, environment))
+        settings = load(config_file(Path(config) if config else None, environment, folder), environment)
         rules = SpoolRules(content=Content(settings.record.content))
         writer = SpoolWriter(spool_folder(folder), now=now, rules=rules)
     except (EvolutionError, OSError) as error:
