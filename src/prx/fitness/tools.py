@@ -15,7 +15,10 @@ _LOOK_AT = 4000
 _PARSE_AT_MOST = 200_000
 
 FAILURE_TEXT: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("error prefix", re.compile(r"\s*(?:\[?error\]?|fatal(?: error)?|failure)\b\s*[:\-\]]", re.IGNORECASE)),
+    (
+        "error prefix",
+        re.compile(r"\s*\[?(?:error|fatal(?: error)?|failure)\b\s*(?::|\]|\s-\s)", re.IGNORECASE),
+    ),
     ("error sentence", re.compile(r"\s*Error (?:\d{3}\b|executing|running|calling|while|when|in )")),
     ("exception name", re.compile(r"\s*[A-Za-z_.]{0,60}(?:Error|Exception)\b\s*:")),
     ("python traceback", re.compile(r"(?:.|\n){0,400}?Traceback \(most recent call last\)")),

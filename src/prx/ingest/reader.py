@@ -167,6 +167,9 @@ def _from_first(
         if isinstance(whole, Item):
             yield from _spread(whole)
             return
+    if size > MAX_DOCUMENT:
+        limit = MAX_DOCUMENT // 2**20
+        yield Problem(number, f"one JSON document of more than {limit} MiB is not read; write it as lines")
     for entry in held:
         yield from _from_line(entry)
 

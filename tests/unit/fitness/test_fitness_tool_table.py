@@ -16,6 +16,8 @@ OK, FAILED, UNKNOWN = ToolStatus.OK, ToolStatus.FAILED, ToolStatus.UNKNOWN
     [
         ("Error: flight HAT030 not available on date 2024-05-13", FAILED),
         ("error - no such user", FAILED),
+        ("[ERROR] disk is gone", FAILED),
+        ("Fatal error: out of memory", FAILED),
         ("Error executing tool", FAILED),
         ("Traceback (most recent call last):\n  File ...", FAILED),
         ("ValueError: bad date", FAILED),
@@ -41,6 +43,7 @@ OK, FAILED, UNKNOWN = ToolStatus.OK, ToolStatus.FAILED, ToolStatus.UNKNOWN
         ("Transfer successful", UNKNOWN),
         ("The error rate of the line is 3 %", UNKNOWN),
         ("Errors were discussed at length", UNKNOWN),
+        ("Error-free since Monday", UNKNOWN),
         ("[File: reproduce.py (1 lines total)]", UNKNOWN),
         ("", UNKNOWN),
         (None, UNKNOWN),

@@ -2,13 +2,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prx.domain.records import Feedback, Interaction, SessionStart, ToolStatus
+from prx.domain.records import Feedback, Interaction, SessionEnd, SessionStart, ToolStatus
 
 BFCL = [("sample", "bfcl_multi_turn.jsonl"), ("dev", "bfcl_multi_turn_dev.jsonl")]
 
@@ -195,6 +195,8 @@ def test_inspect_samples_are_sessions_with_times_tokens_and_grades(
     attached = log["samples"][0]["attachments"].values()
     assert {m.content for m in calls[0].messages} == set(attached)
     assert [s.success for s in got.store.scores()] == [True, True, False]
+    ends = [end.at for end in got.store.of(SessionEnd)]
+    assert ends == [c.at + timedelta(milliseconds=c.latency_ms or 0) for c in calls]
 
 
 @pytest.mark.parametrize("where", ["sample", "dev"])

@@ -112,6 +112,14 @@ def test_a_line_that_is_too_long_is_skipped_and_the_next_one_is_read(
     assert [p.line for p in problems(path)] == [2, 4]
 
 
+def test_a_document_beyond_the_limit_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "MAX_DOCUMENT", 1024 * 1024)
+    path = written(tmp_path / "a.json", json.dumps([{"n": "x" * 100}] * 20_000, indent=1).encode())
+    assert "more than 1 MiB is not read; write it as lines" in problems(path)[0].why
+
+
 @pytest.mark.parametrize("text", [b"[" * 200_000, b'{"a":' * 100_000, b"[" * 5000 + b"]" * 5000])
 def test_json_nested_without_end_is_a_problem(tmp_path: Path, text: bytes) -> None:
     path = written(tmp_path / "a.jsonl", b'{"n": 1}\n' + text + b"\n")
