@@ -205,6 +205,20 @@ def test_traces_of_many_sessions_come_in_one_order_whatever_the_page_size_inside
     assert ids(records.traces()) == names
     assert ids(records.traces(newest_first=True)) == names[::-1]
     assert ids(records.traces(limit=700)) == names[:700]
+    assert ids(records.traces(since=at(2), until=at(9), agent="default")) == names[200:900]
+    assert ids(records.traces(since=at(2), until=at(9), newest_first=True, limit=500)) == names[400:900][::-1]
+
+
+def test_scores_of_many_sessions_come_in_one_order_whatever_the_page_size_inside(
+    records: RecordStore,
+) -> None:
+    names = [f"s{n:05}" for n in range(4500)]
+    records.put_scores(
+        score(name, n // 100, closed=n % 2 == 0) for n, name in reversed(list(enumerate(names)))
+    )
+    assert [one.session_id for one in records.scores()] == names
+    assert [one.session_id for one in records.scores(agent="a", since=at(1), until=at(44))] == names[100:4400]
+    assert [one.session_id for one in records.scores(closed_only=True)] == names[::2]
 
 
 def test_records_that_arrive_during_a_read_do_not_break_it(records: RecordStore) -> None:

@@ -20,10 +20,10 @@ from prx.records.assembly import (
     session_of,
 )
 from prx.records.stored import kind_of, read_record, read_score, record_row, score_row
+from prx.records.walk import SQL, Walk
 from prx.sqlite import Database, Schema, Work, read_statements
 from prx.sqlite.database import BUSY_SECONDS
 
-_SQL = read_statements("prx.records", "statements.sql")
 SCHEMA = Schema(
     name="record store",
     application_id=0x50525852,  # "PRXR"
@@ -49,7 +49,7 @@ class SqliteRecords:
             first.setdefault(record.record_id, record)
         batch = [record_row(record) for record in first.values()]
         with self._database.writing() as work:
-            arrivals = {record_id: arrival for arrival, record_id in work.many(_SQL["append"], batch)}
+            arrivals = {record_id: arrival for arrival, record_id in work.many(SQL["append"], batch)}
             new = [record for record_id, record in first.items() if record_id in arrivals]
             _index(work, new, arrivals)
         return len(new)
@@ -71,29 +71,24 @@ class SqliteRecords:
         limit: int | None = None,
     ) -> Iterator[Trace]:
         """Traces by session start (half-open), streamed."""
-        given = {"agent": agent, "env": env, "since": _micros(since), "until": _micros(until)}
-        given = {name: value for name, value in given.items() if value is not None}
-        order = (
-            ("sessions_before", "sessions_newest_first")
-            if newest_first
-            else ("sessions_after", "sessions_oldest_first")
+        member = ("sessions_of_experiment",) if experiment_id else ()
+        walk = Walk(
+            table="sessions",
+            head=("sessions", *member, "sessions_all"),
+            conditions={"agent": agent, "env": env, "since": _micros(since), "until": _micros(until)},
+            given={"experiment_id": experiment_id} if experiment_id else {},
+            newest_first=newest_first,
         )
-        head = ["sessions", *(["sessions_of_experiment"] if experiment_id else []), "sessions_all"]
-        names = [*head, *(f"sessions_with_{name}" for name in given)]
-        if experiment_id:
-            given["experiment_id"] = experiment_id
-        last: dict[str, Any] = {}
         left = limit
         while left is None or left > 0:
             size = _TRACES_A_PAGE if left is None else min(left, _TRACES_A_PAGE)
-            sql = _joined([*names, *([order[0]] if last else []), order[1]])
             with self._database.reading() as work:
-                page = work.rows(sql, given | last | {"limit": size})
+                page = work.rows(*walk.page(size))
                 traces = list(_assembled(work, [session_id for _, session_id in page]))
             yield from traces
             if len(page) < size:
                 return
-            last = {"at": page[-1][0], "session_id": page[-1][1]}
+            walk = walk.past(page[-1])
             left = None if left is None else left - size
 
     def interaction(self, record_id: str) -> Interaction | None:
@@ -122,7 +117,7 @@ class SqliteRecords:
         """Insert or replace the derived scores of sessions."""
         new = [score_row(score) for score in scores]
         with self._database.writing() as work:
-            work.many(_SQL["put_score"], new)
+            work.many(SQL["put_score"], new)
 
     def scores(
         self,
@@ -136,7 +131,7 @@ class SqliteRecords:
         closed_only: bool = False,
     ) -> Iterator[SessionScore]:
         """Scores by session start (half-open), oldest first, streamed."""
-        wanted = {
+        conditions = {
             "agent": agent,
             "env": env,
             "since": _micros(since),
@@ -144,21 +139,15 @@ class SqliteRecords:
             "experiment_id": experiment_id,
             "version": version,
         }
-        given = {name: value for name, value in wanted.items() if value is not None}
-        names = [
-            "scores",
-            *(f"scores_with_{name}" for name in given),
-            *(["scores_closed"] if closed_only else []),
-        ]
-        last: dict[str, Any] = {}
+        head = ("scores", "scores_closed") if closed_only else ("scores",)
+        walk = Walk(table="scores", head=head, conditions=conditions, given={})
         while True:
-            sql = _joined([*names, *(["scores_after"] if last else []), "scores_oldest_first"])
             with self._database.reading() as work:
-                page = work.rows(sql, given | last | {"limit": _SCORES_A_PAGE})
+                page = work.rows(*walk.page(_SCORES_A_PAGE))
             yield from (read_score(body) for _, _, body in page)
             if len(page) < _SCORES_A_PAGE:
                 return
-            last = {"at": page[-1][0], "session_id": page[-1][1]}
+            walk = walk.past(page[-1])
 
     def cursor(self, name: str) -> int:
         """Position of a named reader; 0 at first."""
@@ -168,17 +157,17 @@ class SqliteRecords:
     def set_cursor(self, name: str, value: int) -> None:
         """Keep the position of a named reader."""
         with self._database.writing() as work:
-            work.rows(_SQL["set_cursor"], {"name": name, "value": value})
+            work.rows(SQL["set_cursor"], {"name": name, "value": value})
 
     def counts(self) -> dict[str, int]:
         """Number of sessions, interactions, feedback and scores."""
         with self._database.reading() as work:
-            tallies = dict(work.rows(_SQL["tallies"]))
+            tallies = dict(work.rows(SQL["tallies"]))
             return {
-                "sessions": work.rows(_SQL["count_sessions"])[0][0],
+                "sessions": work.rows(SQL["count_sessions"])[0][0],
                 "interactions": tallies.get("interaction", 0),
                 "feedback": tallies.get("feedback", 0),
-                "scores": work.rows(_SQL["count_scores"])[0][0],
+                "scores": work.rows(SQL["count_scores"])[0][0],
             }
 
     def close(self) -> None:
@@ -187,7 +176,7 @@ class SqliteRecords:
 
     def _rows(self, name: str, /, **given: Any) -> list[tuple[Any, ...]]:
         with self._database.reading() as work:
-            return work.rows(_SQL[name], given)
+            return work.rows(SQL[name], given)
 
 
 def open_sqlite(
@@ -226,27 +215,27 @@ def _index(work: Work, new: list[Record], arrivals: dict[str, int]) -> None:
             refs.append((ref, session_id))
         if (experiment_id := experiment_of(record)) is not None:
             members.append((experiment_id, session_id))
-    work.many(_SQL["know_session"], origins)
-    work.many(_SQL["know_ref"], refs)
-    work.many(_SQL["know_membership"], members)
+    work.many(SQL["know_session"], origins)
+    work.many(SQL["know_ref"], refs)
+    work.many(SQL["know_membership"], members)
     given = [(one.target_kind, one.target, arrivals[one.record_id]) for one in waiting]
-    work.many(_SQL["give"], given)
+    work.many(SQL["give"], given)
     touched |= dict.fromkeys(_resolved(work, waiting))
-    work.many(_SQL["touch"], ((session_id,) for session_id in touched))
-    work.many(_SQL["add_to_tally"], Counter(map(kind_of, new)).items())
+    work.many(SQL["touch"], ((session_id,) for session_id in touched))
+    work.many(SQL["add_to_tally"], Counter(map(kind_of, new)).items())
 
 
 def _resolved(work: Work, feedback: list[Feedback]) -> Iterator[str]:
     """Sessions that the targets of the feedback belong to, as far as they have arrived."""
     for kind, statement in ((REF, "sessions_with_refs"), (INTERACTION, "sessions_of_interactions")):
         targets = _listed(one.target for one in feedback if one.target_kind == kind)
-        yield from (session_id for (session_id,) in work.rows(_SQL[statement], {"targets": targets}))
+        yield from (session_id for (session_id,) in work.rows(SQL[statement], {"targets": targets}))
 
 
 def _assembled(work: Work, sessions: list[str]) -> Iterator[Trace]:
     """Traces of these sessions in the order given; sessions without a trace are left out."""
     own: dict[str, list[Record]] = defaultdict(list)
-    for session_id, body in work.rows(_SQL["records_of_sessions"], {"sessions": _listed(sessions)}):
+    for session_id, body in work.rows(SQL["records_of_sessions"], {"sessions": _listed(sessions)}):
         own[session_id].append(read_record(body))
     targets = {session_id: _targets(records) for session_id, records in own.items()}
     given = _given(work, {target for some in targets.values() for target in some})
@@ -266,15 +255,11 @@ def _given(work: Work, targets: set[tuple[str, str]]) -> dict[tuple[str, str], l
     found: dict[tuple[str, str], list[Feedback]] = defaultdict(list)
     for kind in (INTERACTION, REF):
         wanted = _listed(target for target_kind, target in targets if target_kind == kind)
-        for target, body in work.rows(_SQL["feedback_given"], {"kind": kind, "targets": wanted}):
+        for target, body in work.rows(SQL["feedback_given"], {"kind": kind, "targets": wanted}):
             record = read_record(body)
             if isinstance(record, Feedback):
                 found[kind, target].append(record)
     return found
-
-
-def _joined(names: Iterable[str]) -> str:
-    return " ".join(_SQL[name] for name in names)
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -51,10 +51,14 @@ class Database:
             _prepare(self.path)
             self._file: tuple[int, int] | None = None
             first = self._connect()
-            upgrade(first, schema, self.path)
-            self._file = _identity(self.path)
+            try:
+                upgrade(first, schema, self.path)
+                self._file = _identity(self.path)
+                self._poll = self._connect()
+            except BaseException:
+                first.close()
+                raise
             self._idle.append(first)
-            self._poll = self._connect()
         _LIVE.add(self)
 
     @contextmanager
