@@ -142,6 +142,11 @@ def _coloured(line: str, colour: str | None) -> str:
     return click.style(line, fg=colour) if wanted else line
 
 
+def to_line(value: Any) -> str:
+    """A value of a record on one line, as JSON."""
+    return json.dumps(full(value), ensure_ascii=False)
+
+
 def to_json(value: Any) -> str:
     """One JSON document, every field present."""
     text = json.dumps(full(value), indent=2, ensure_ascii=False, allow_nan=False)

@@ -18,7 +18,10 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What happened in the 24 hours of `day` (UTC). `failed` counts sessions with an agent failure."""
+    """What happened in the 24 hours of `day` (UTC).
+
+    `failed` counts sessions with an agent failure, `findings` are new ones, `seen_again` counts older ones.
+    """
 
     agent: str
     day: date
@@ -28,6 +31,7 @@ class Digest:
     cost_usd: float
     fitness: DeploymentFitness | NotEnoughData
     findings: tuple[Finding, ...]
+    seen_again: int
     decisions: tuple[Decision, ...]
     incidents: tuple[Incident, ...]
     events: tuple[Event, ...]
@@ -37,6 +41,7 @@ def digest(view: View, records: RecordStore, rules: FitnessRules, agent: str, da
     """The day's sessions, the findings seen on it, what was decided and what went wrong."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
     end = start + timedelta(days=1)
+    found = view.find(Finding, agent=agent)
     scores = list(records.scores(agent=agent, env=PRODUCTION, since=start, until=end))
     return Digest(
         agent=agent,
@@ -46,7 +51,8 @@ def digest(view: View, records: RecordStore, rules: FitnessRules, agent: str, da
         tokens=sum(score.tokens or 0 for score in scores),
         cost_usd=sum(score.cost_usd or 0.0 for score in scores),
         fitness=deployment_fitness(scores, rules=rules, start=start, end=end),
-        findings=tuple(f for f in view.find(Finding, agent=agent) if start <= f.last_seen < end),
+        findings=tuple(f for f in found if start <= f.first_seen < end),
+        seen_again=sum(f.first_seen < start <= f.last_seen < end for f in found),
         decisions=view.find(Decision, agent=agent, since=start, until=end),
         incidents=view.find(Incident, agent=agent, since=start, until=end),
         events=_events(view, agent, start, end),

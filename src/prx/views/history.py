@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from prx.domain.decisions import Decision, DecisionOutcome, Verdict
+from prx.domain.findings import Finding
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.ledger.port import View
@@ -21,11 +22,20 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Delta:
+    """A difference candidate minus production, in the unit that its name says, with its interval."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One candidate. `outcome`: promoted, rejected, rolled_back, or where it stands now.
 
-    `shadow`: differences candidate minus production by name; `active_seconds`: how long it served users,
-    None when it never did.
+    `trigger`: the finding (by its kind) or person behind it, `trigger_id` as stored; `active_seconds`:
+    how long it served users, None when it never did.
     """
 
     candidate_id: str
@@ -33,7 +43,8 @@ class Attempt:
     layer: Layer
     description: str
     trigger: str
-    shadow: Mapping[str, float]
+    trigger_id: str
+    shadow: Mapping[str, Delta]
     judge_score: float | None
     outcome: str
     why: str
@@ -47,11 +58,12 @@ def history(
 ) -> tuple[Attempt, ...]:
     """The newest attempts first."""
     proposals = view.find(Proposal, agent=agent, layer=layer, newest_first=True, limit=limit)
-    return tuple(attempt(proposal, view.maybe(Decision, proposal.decision_id), now) for proposal in proposals)
+    return tuple(attempt(view, proposal, now) for proposal in proposals)
 
 
-def attempt(proposal: Proposal, decision: Decision | None, now: datetime) -> Attempt:
+def attempt(view: View, proposal: Proposal, now: datetime) -> Attempt:
     """One proposal and its decision as a row of the history."""
+    decision = view.maybe(Decision, proposal.decision_id)
     outcome = outcome_of(proposal, decision)
     since = decision.promoted_at if decision else None
     ended = decision.ended_at if decision and outcome == "rolled_back" else None
@@ -61,7 +73,8 @@ def attempt(proposal: Proposal, decision: Decision | None, now: datetime) -> Att
         time=proposal.created_at,
         layer=proposal.layer,
         description=proposal.description,
-        trigger=proposal.trigger,
+        trigger=_trigger(view, proposal),
+        trigger_id=proposal.trigger,
         shadow=deltas(decision.shadow) if decision else {},
         judge_score=decision.judge_score if decision else None,
         outcome=outcome,
@@ -83,11 +96,18 @@ def outcome_of(proposal: Proposal, decision: Decision | None) -> str:
     return _OUTCOMES.get(proposal.state, proposal.state.value)
 
 
-def deltas(shadow: Mapping[str, Any]) -> dict[str, float]:
-    """The differences out of a shadow summary: numbers, or the estimates of those that carry an interval."""
-    found: dict[str, float] = {}
-    for name, value in shadow.items():
-        number = value.get("estimate", value.get("difference")) if isinstance(value, Mapping) else value
-        if isinstance(number, int | float) and not isinstance(number, bool):
-            found[name] = float(number)
-    return found
+def deltas(shadow: Mapping[str, Any]) -> dict[str, Delta]:
+    """The measured differences (quality, latency, cost ...) out of a shadow run's summary."""
+    return {
+        name: Delta(float(value["mean"]), value.get("low"), value.get("high"))
+        for name, value in shadow.items()
+        if isinstance(value, Mapping) and isinstance(value.get("mean"), int | float)
+    }
+
+
+def _trigger(view: View, proposal: Proposal) -> str:
+    found = view.maybe(Finding, proposal.trigger)
+    if found is None:
+        return proposal.trigger
+    scope = found.intent or found.model or found.prompt
+    return f"{found.kind} ({scope})" if scope else found.kind.value

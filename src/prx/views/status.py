@@ -1,9 +1,10 @@
 """How the engine of one agent stands."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from prx.domain.decisions import Decision, DecisionOutcome
+from prx.domain.decisions import Decision
 from prx.domain.events import Breaker, Control, Due, Incident
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.findings import Finding
@@ -13,7 +14,6 @@ from prx.ledger.port import View
 from prx.settings import MemoryLayer, ModelRole, PromptLayer, Settings, StrategyLayer
 
 CYCLE_JOB = "evolve"
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def status(view: View, settings: Settings, agent: str) -> Status:
         layers=tuple(_layer(view, settings, agent, layer) for layer in Layer),
         jobs=tuple(JobStatus(d.job, d.last_run, d.at, d.failures, d.note) for d in jobs if _is_work(d)),
         total_cycles=sum(due.runs for due in jobs if due.job == CYCLE_JOB),
-        rollbacks=sum(one.outcome is DecisionOutcome.ROLLED_BACK for one in view.find(Decision, agent=agent)),
+        rollbacks=sum(one.proposal.get("type") == "rollback" for one in view.find(Decision, agent=agent)),
         findings=sum(one.resolved_at is None for one in view.find(Finding, agent=agent)),
         awaiting_approval=waiting,
         experiments_running=len(running),
@@ -145,7 +145,8 @@ def _is_work(due: Due) -> bool:
 
 def _blocked(proposals: tuple[Proposal, ...]) -> tuple[str, ...]:
     found = [one for one in proposals if one.state is ProposalState.DEFERRED and one.why]
-    return tuple(f"{one.layer.label} {one.proposal_id}: {one.why}" for one in found[-_SHOWN:])
+    reasons = Counter((one.layer, one.why) for one in found)
+    return tuple(f"{layer.label}, {number} deferred: {why}" for (layer, why), number in reasons.items())
 
 
 def _hints(settings: Settings, agent: str, served: bool, waiting: tuple[str, ...]) -> tuple[str, ...]:

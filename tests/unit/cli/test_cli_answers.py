@@ -67,7 +67,7 @@ def test_every_table_fits_the_screen(terminal: Terminal, line: str, width: int) 
 
 def test_in_a_pipe_a_row_is_a_line_and_ids_are_whole(terminal: Terminal) -> None:
     rows = terminal("evolution", "decisions").out.splitlines()
-    assert len(rows) == 1 + 6
+    assert len(rows) == 1 + 7
     assert terminal.world.ids["won_decision"] in rows[1]
 
 

@@ -60,7 +60,7 @@ def test_sessions_and_records_are_exported_as_lines(terminal: Terminal, tmp_path
     assert terminal("export", "scores", "--out", str(file)).code == 1
     lines = terminal("export", "decisions").out.splitlines()
     assert [json.loads(line)["agent"] for line in lines if "agent" in json.loads(line)] == []
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert len(terminal("evolution", "audit", "export").out.splitlines()) > 20
 
 

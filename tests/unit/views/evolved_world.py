@@ -168,7 +168,7 @@ def _proposal(
         change=change,
         description=f"{name}: describe swallowed cards",
         rationale="14 of 40 such messages were answered wrongly",
-        trigger="prompt_weakness: card_swallowed",
+        trigger="person" if name == "refused" else names["finding4"],
         author="engine",
         base=base,
         treated="sha256:1",
@@ -216,7 +216,12 @@ def _proposal(
             executed=promoted is not None,
             rollback_id=names["v1.1"] if outcome is DecisionOutcome.ROLLED_BACK else None,
             outcome=outcome,
-            shadow={"quality": {"estimate": 0.031, "low": 0.01}, "latency_ms": -12.5, "pairs": "many"},
+            shadow={
+                "quality": {"mean": 0.031, "low": 0.01, "high": 0.052, "n": 108},
+                "latency_ms": {"mean": -12.5, "low": -30.0, "high": 5.0, "n": 200},
+                "noise": {"candidate_changed": 0.1},
+                "pairs": 200,
+            },
             judge_score=0.82 if promoted else None,
             promoted_at=None if promoted is None else NOW - promoted * DAY,
             ended_at=None if ended is None else NOW - ended * DAY,
@@ -380,6 +385,14 @@ def _state(tx: Transaction) -> None:
             Due(due_id=f"default/{job}", agent="default", job=job, at=due_at, last_run=NOW - DAY, runs=runs)
         )
     tx.put(Breaker(breaker_id="default/prompt", agent="default", layer=Layer.PROMPT, state="open"))
+    tx.put(
+        Decision(
+            decision_id=tx.ids.new(NOW), cycle_id="cycle_2026-11-16T00:00:00Z", layer=Layer.PROMPT,
+            timestamp=NOW - 4.5 * DAY, proposal={"type": "rollback", "description": "serve v1.1 again"},
+            rationale="breaker", data_points=0, verdict=Verdict.AUTO_APPROVED,
+            verdict_reason="detector breaker", executed=True,
+        )
+    )  # fmt: skip
     tx.put(Control(agent="default", token_targets=(200.0, 2000.0)))
 
 

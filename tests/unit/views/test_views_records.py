@@ -73,8 +73,17 @@ def test_the_active_time_ends_with_the_rollback_and_runs_on_without_one(view: An
     assert found["refused"].active_seconds is None
 
 
-def test_shadow_differences_are_numbers_whatever_form_they_were_stored_in(view: Any) -> None:
-    assert attempts(view)["won"].shadow == {"quality": 0.031, "latency_ms": -12.5}
+def test_the_shadow_differences_are_those_that_were_measured(view: Any) -> None:
+    shadow = attempts(view)["won"].shadow
+    assert {name: delta.mean for name, delta in shadow.items()} == {"quality": 0.031, "latency_ms": -12.5}
+    assert (shadow["quality"].low, shadow["quality"].high) == (0.01, 0.052)
+
+
+def test_the_trigger_is_told_by_what_was_found_or_who_asked(world: World, view: Any) -> None:
+    found = attempts(view)
+    assert found["won"].trigger == "prompt_weakness (card_swallowed)"
+    assert found["won"].trigger_id == world.ids["finding4"]
+    assert found["refused"].trigger == "person"
 
 
 def test_history_can_be_cut_to_a_layer_and_a_length(view: Any) -> None:
@@ -89,8 +98,8 @@ def test_history_can_be_cut_to_a_layer_and_a_length(view: Any) -> None:
         (Filter(agent="default", layer=Layer.STRATEGY), ["waiting", "later"]),
         (Filter(agent="default", verdict=Verdict.REJECTED), ["refused"]),
         (Filter(agent="default", outcome=DecisionOutcome.ROLLED_BACK), ["undone"]),
-        (Filter(agent="default", since=NOW - 6.5 * DAY), ["waiting", "later", "kept"]),
-        (Filter(agent="default", tail=2), ["later", "kept"]),
+        (Filter(agent="default", since=NOW - 6.5 * DAY), ["waiting", "later", "kept", "serve v1.1 again"]),
+        (Filter(agent="default", tail=2), ["kept", "serve v1.1 again"]),
         (Filter(agent="default", outcome=DecisionOutcome.IMPROVED, tail=5), ["won"]),
         (Filter(agent="nobody"), []),
     ],
@@ -265,7 +274,7 @@ def test_the_digest_of_a_day_holds_that_day_only(world: World, view: Any) -> Non
     found = digest(view, world.records, rules_from(settings(), TARGETS), "default", day)
     assert (found.sessions, found.failed, found.tokens) == (12, 1, 1200)
     assert found.cost_usd == pytest.approx(0.12)
-    assert (len(found.incidents), len(found.events), len(found.decisions)) == (1, 1, 0)
+    assert (len(found.incidents), len(found.events), len(found.decisions)) == (1, 1, 1)
 
 
 def test_a_whole_audit_chain_passes_and_a_cut_end_is_seen_from_outside(world: World, view: Any) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from prx.cli.output import Column, blocks, diff_text, pairs, table
+from prx.cli.output import Column, blocks, diff_text, pairs, table, to_line
 from prx.cli.text.words import (
     NOTHING,
     an_id,
     first_line,
     moment,
     number,
+    shortened,
     signed,
     span,
     wide,
@@ -16,6 +17,7 @@ from prx.cli.text.words import (
 from prx.domain.decisions import Decision
 from prx.domain.proposals import ProofStep, Proposal
 from prx.views.decisions import LayerStats
+from prx.views.history import deltas
 from prx.views.proposals import ProposalView
 
 
@@ -41,8 +43,8 @@ def decisions_text(rows: Sequence[Decision], width: int | None) -> str:
                 one.layer.label if wide(width) else one.layer.level,
                 one.verdict or "undecided",
                 one.outcome or NOTHING,
-                *((first_line(_description(one)),) if wide(width) else ()),
-                first_line(one.verdict_reason or (_description(one))),
+                *((shortened(_description(one), width),) if wide(width) else ()),
+                shortened(one.verdict_reason or _description(one), width),
             )
             for one in rows
         ),
@@ -61,10 +63,11 @@ def decision_text(one: Decision, width: int | None) -> str:
             ("Time", f"{moment(one.timestamp)} UTC"),
             ("Proposal", one.proposal_id or "none (a rollback)"),
             ("Change", first_line(_description(one))),
-            ("Parameters", ", ".join(f"{k} = {v}" for k, v in _parameters(one).items())),
+            ("Parameters", ", ".join(f"{k} = {to_line(v)}" for k, v in _parameters(one).items())),
             ("Rationale", one.rationale),
             ("Data points", str(one.data_points)),
             ("Evidence", one.evidence or ""),
+            ("Shadow", _shadow(one)),
             ("Verdict", one.verdict or "undecided"),
             ("Reason", one.verdict_reason),
             ("Judge score", number(one.judge_score, 2) if one.judge_score is not None else ""),
@@ -127,7 +130,7 @@ def proposals_text(rows: Sequence[Proposal], width: int | None) -> str:
                 one.state.replace("_", " "),
                 number(one.risk, 2),
                 *((one.author,) if wide(width) else ()),
-                first_line(one.description),
+                shortened(one.description, width),
             )
             for one in rows
         ),
@@ -183,6 +186,15 @@ def proofs_text(proofs: Sequence[ProofStep], width: int | None) -> str:
 
 def _description(one: Decision) -> str:
     return str(one.proposal.get("description", ""))
+
+
+def _shadow(one: Decision) -> str:
+    return "; ".join(
+        f"{name} {delta.mean:+.3g} [{delta.low:+.3g}, {delta.high:+.3g}]"
+        if delta.low is not None and delta.high is not None
+        else f"{name} {delta.mean:+.3g}"
+        for name, delta in deltas(one.shadow).items()
+    )
 
 
 def _parameters(one: Decision) -> dict[str, object]:

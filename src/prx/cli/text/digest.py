@@ -25,6 +25,7 @@ def digest_text(found: Digest, width: int | None) -> str:
             ("Tokens", f"{found.tokens:,}"),
             ("Cost", f"{number(found.cost_usd, 2)} USD"),
             ("Fitness", shown),
+            ("Seen again", count(found.seen_again, "older finding") if found.seen_again else ""),
         ),
         width,
     )
@@ -36,7 +37,7 @@ def digest_text(found: Digest, width: int | None) -> str:
     return blocks(
         head,
         _part(
-            count(len(found.findings), "finding"),
+            count(len(found.findings), "new finding"),
             findings_text(worst_first, width),
             found.findings,
         ),

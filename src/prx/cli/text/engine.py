@@ -1,5 +1,6 @@
 """Status, history and the report of a run."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -14,11 +15,14 @@ from prx.cli.text.words import (
     number,
     relative,
     schedule_words,
+    shortened,
     wide,
 )
 from prx.engine.report import Step
 from prx.views.history import Attempt
 from prx.views.status import Status
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def status_text(found: Status, now: datetime, width: int | None) -> str:
@@ -54,7 +58,7 @@ def status_text(found: Status, now: datetime, width: int | None) -> str:
                 one.mode if one.breaker == "closed" else f"{one.mode}, breaker {one.breaker}",
                 schedule_words(one.schedule),
                 relative(one.last_run, now),
-                relative(one.next_run, now),
+                _next(one.next_run, now),
                 str(one.in_work),
             )
             for one in found.layers
@@ -64,6 +68,10 @@ def status_text(found: Status, now: datetime, width: int | None) -> str:
     hints = "\n".join(wrapped(f"- {hint}", width, "") for hint in found.hints)
     waits = "\n".join(wrapped(f"- {why}", width, "") for why in found.no_experiment_because)
     return blocks(head, layers, f"Waiting\n{waits}" if waits else "", f"Next\n{hints}" if hints else "")
+
+
+def _next(at: datetime | None, now: datetime) -> str:
+    return "due now" if at is not None and at <= now else relative(at, now)
 
 
 def history_text(rows: Sequence[Attempt], width: int | None) -> str:
@@ -95,7 +103,7 @@ def history_text(rows: Sequence[Attempt], width: int | None) -> str:
     shown = [lines[0]]
     for line, one in zip(lines[1:], rows, strict=True):
         shown.append(line)
-        shown.append(wrapped(first_line(one.description), width, "    "))
+        shown.append(wrapped(shortened(one.description, width, 220), width, "    "))
         told = "; ".join(part for part in (_trigger(one), _shadow(one)) if part)
         if told:
             shown.append(wrapped(told, width, "    "))
@@ -107,8 +115,8 @@ def _wide_row(one: Attempt, width: int | None) -> tuple[str, ...]:
         moment(one.time),
         an_id(one.candidate_id, width),
         one.layer.label,
-        first_line(one.trigger),
-        first_line(one.description),
+        shortened(one.trigger, width),
+        shortened(one.description, width),
         _shadow(one) or NOTHING,
         number(one.judge_score, 2),
         one.outcome.replace("_", " "),
@@ -132,7 +140,7 @@ def _trigger(one: Attempt) -> str:
 
 
 def _shadow(one: Attempt) -> str:
-    return ", ".join(f"{name} {value:+.3g}" for name, value in one.shadow.items())
+    return ", ".join(f"{name} {delta.mean:+.3g}" for name, delta in one.shadow.items())
 
 
 def report_text(steps: Sequence[Step], width: int | None) -> str:
@@ -143,8 +151,17 @@ def report_text(steps: Sequence[Step], width: int | None) -> str:
     return table(
         columns,
         (
-            (s.what, an_id(s.subject, width) if "-" in s.subject else s.subject, s.answer, first_line(s.why))
+            (
+                s.what,
+                an_id(s.subject, width) if "-" in s.subject else s.subject,
+                s.answer,
+                shortened(s.why, width, 300),
+            )
             for s in steps
         ),
         width,
     )
+
+
+def _subject(step: Step, width: int | None) -> str:
+    return an_id(step.subject, width) if _UUID.fullmatch(step.subject) else first_line(step.subject)

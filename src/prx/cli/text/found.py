@@ -12,7 +12,7 @@ from prx.domain.events import Incident
 from prx.domain.findings import Finding
 
 
-def findings_text(rows: Sequence[Finding], width: int | None) -> str:
+def findings_text(rows: Sequence[Finding], width: int | None, *, details: bool = False) -> str:
     """Findings, the worst first, each with what to do."""
     if not rows:
         return "No open finding. The analysis needs recorded sessions; it runs daily."
@@ -34,7 +34,7 @@ def findings_text(rows: Sequence[Finding], width: int | None) -> str:
             f"[{one.severity}] {one.kind.replace('_', ' ')}  {one.layer.label}  "
             f"{an_id(one.finding_id, width)}  seen {one.times_seen}x, last {moment(one.last_seen)}"
         )
-        lines = (one.summary, numbers, scope, f"Do: {one.recommendation}")
+        lines = (one.summary, numbers if details else "", scope, f"Do: {one.recommendation}")
         shown.append("\n".join((clean(head), *(wrapped(line, width, "    ") for line in lines if line))))
     return "\n\n".join(shown)
 
@@ -42,7 +42,9 @@ def findings_text(rows: Sequence[Finding], width: int | None) -> str:
 def finding_text(one: Finding, width: int | None) -> str:
     """One finding with its evidence."""
     evidence = "\n".join(f"    {clean(session)}" for session in one.evidence)
-    return blocks(findings_text((one,), width), f"Evidence (sessions)\n{evidence}" if evidence else "")
+    return blocks(
+        findings_text((one,), width, details=True), f"Evidence (sessions)\n{evidence}" if evidence else ""
+    )
 
 
 def incidents_text(rows: Sequence[Incident], width: int | None) -> str:

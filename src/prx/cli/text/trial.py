@@ -9,10 +9,12 @@ from prx.cli.text.words import (
     NOTHING,
     an_id,
     chance,
+    compact,
     first_line,
     moment,
     number,
     percent,
+    shortened,
     signed,
     span,
     titled,
@@ -90,7 +92,7 @@ def experiment_text(one: Experiment, width: int | None) -> str:
                 variant.version or NOTHING,
                 str(sessions),
                 number(fitness.value),
-                first_line(variant.description),
+                shortened(variant.description, width, 300),
             )
             for name, variant, sessions, fitness in (
                 ("control", one.control, one.control_sessions, one.control_fitness),
@@ -179,8 +181,8 @@ def _dimensions(found: Details, width: int | None) -> str:
             (
                 one.name,
                 number(one.weight, 2),
-                number(one.control, 2 if not wide(width) else 3),
-                number(one.treatment, 2 if not wide(width) else 3),
+                compact(one.control, 2 if not wide(width) else 3),
+                compact(one.treatment, 2 if not wide(width) else 3),
                 signed(one.difference),
                 span(one.low, one.high, 2 if not wide(width) else 3),
                 *((chance(one.p_naive),) if wide(width) else ()),
@@ -248,7 +250,7 @@ def _corrections(found: Details, width: int | None) -> str:
 
 
 def _precise(value: float | None) -> str:
-    return number(value, 4)
+    return compact(value, 4)
 
 
 def _winner(one: Experiment) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from prx.cli.output import Column, blocks, clean, diff_text, pairs, table
 from prx.cli.text.words import (
     NOTHING,
-    first_line,
     moment,
+    shortened,
     wide,
 )
 from prx.domain.versions import MemoryState, PromptSet, Version
@@ -36,7 +36,7 @@ def versions_text(rows: Sequence[VersionRow], width: int | None) -> str:
                 row.version.parents[0] if row.version.parents else NOTHING,
                 row.version.layer.level if row.version.layer else NOTHING,
                 *((row.version.snapshot_id,) if wide(width) else ()),
-                first_line(row.version.note),
+                shortened(row.version.note, width),
             )
             for row in rows
         ),

@@ -22,6 +22,21 @@ def signed(value: float | None, places: int = 3) -> str:
     return shown if shown.startswith("-") else f"+{shown}"
 
 
+def compact(value: float | None, places: int = 3) -> str:
+    """Fixed decimals, or two significant digits where these would show nothing; a dash for nothing."""
+    if value is None or value == 0 or abs(value) >= 10**-places:
+        return number(value, places)
+    return f"{value:.1e}"
+
+
+def shortened(text: str, width: int | None, most: int = 110) -> str:
+    """Text on one line, cut after `most` characters on a screen; whole in a pipe."""
+    line = first_line(text)
+    return (
+        line if width is None or len(line) <= most else f"{line[: most - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+    )
+
+
 def chance(value: float | None) -> str:
     """A p-value: three decimals, `<0.001` below; a dash for nothing."""
     if value is None:
