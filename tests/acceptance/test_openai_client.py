@@ -416,6 +416,32 @@ def test_wrapping_changes_neither_the_given_client_nor_the_kind_and_twice_is_onc
     assert recorded.only_call().response == "Hello!"
 
 
+class Nested:
+    """A client whose `parse` calls its own `create`, as some releases do."""
+
+    base_url = "http://localhost/v1"
+
+    def __init__(self) -> None:
+        self.chat = self.completions = self
+
+    def copy(self) -> "Nested":
+        return Nested()
+
+    with_options = copy
+
+    def create(self, **request: Any) -> dict[str, Any]:
+        return completion() | {"model": request["model"]}
+
+    def parse(self, **request: Any) -> dict[str, Any]:
+        return self.create(**request)
+
+
+def test_a_method_that_calls_another_recorded_one_leaves_one_record(recorded: Recorded) -> None:
+    client = wrap(Nested(), recorded.evolution)
+    assert client.chat.completions.parse(model="m", messages=HELLO)["model"] == "m"
+    assert recorded.only_call().response == "Hello!"
+
+
 def test_something_that_is_no_client_comes_back_as_it_is(recorded: Recorded) -> None:
     thing = object()
     assert wrap(thing, recorded.evolution) is thing

@@ -100,6 +100,8 @@ def test_the_torn_end_of_a_dead_writer_is_named_and_the_segment_finished(
     assert (shipped.records, shipped.finished) == (1, 1)
     assert [(d.segment, d.end - d.start) for d in shipped.damaged] == [(segment.name, 50)]
     assert "never acknowledged" in shipped.damaged[0].why
+    assert usage(tmp_path).waiting == 0
+    assert ship(tmp_path, store.append, now=START).damaged == ()
 
 
 def test_a_damaged_frame_costs_only_itself_and_is_named(tmp_path: Path, clock: Clock, store: Store) -> None:
