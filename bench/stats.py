@@ -112,8 +112,8 @@ warnings.simplefilter("ignore")
 sys.path.insert(0, {here!r})
 import numpy as np, pandas as pd
 from stats import rows, timed
-import confidence
-from confidence.analysis.frequentist.sequential_bound_solver import bounds
+import spotify_confidence as confidence
+from spotify_confidence.analysis.frequentist.sequential_bound_solver import bounds
 case = {case!r}
 def evaluate(frame):
     units = frame.groupby(["arm", "unit"])["score"].mean().reset_index()
@@ -127,7 +127,7 @@ def test(units):
     return tool.difference(level_1=0, level_2=1)
 if case == "boundaries_30_looks":
     fractions = np.arange(1, 31) / 30
-    work = lambda: bounds(fractions, alpha=0.05, sides=2)
+    work = lambda: bounds(fractions, alpha=0.05, rho=2, ztrun=8, sides=2)
 else:
     arm, unit, score = rows()
     frame = pd.DataFrame(dict(arm=arm, unit=unit, score=score))

@@ -348,7 +348,9 @@ class _Path:
         else:
             earlier, mass = before._grid(self._information)
             jump = (nodes[:, None] - earlier[None, :] - self.drift * came) / math.sqrt(came)
-            density = (np.exp(-0.5 * jump * jump) @ mass) / math.sqrt(2.0 * math.pi * came)
+            # Not `@`: BLAS may spread this small product over threads, which need not be bit-equal.
+            spread = np.einsum("ij,j->i", np.exp(-0.5 * jump * jump), mass)
+            density = spread / math.sqrt(2.0 * math.pi * came)
         return nodes, density * unit_weights * width
 
 
