@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from prx.cli.main import prx
+from prx.cli.program import prx
 from prx.settings.reference import KeyRow, sections
 
 COMMON = ("json", "agent", "lang", "home", "config")

@@ -94,17 +94,15 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
-def wrapped(text: str, width: int | None, indent: str = "") -> str:
-    """Running text broken at `width`."""
+def wrapped(text: str, width: int | None, indent: str = "", hanging: str = "") -> str:
+    """Running text broken at `width`, every line indented, continued ones by `hanging` more."""
     import textwrap
 
     lines = [indent + line for line in clean(text).splitlines()]
     if width is None:
         return "\n".join(lines)
-    return "\n".join(
-        "\n".join(textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False) or [""])
-        for line in lines
-    )
+    wrap = textwrap.TextWrapper(width, subsequent_indent=indent + hanging, break_long_words=False)
+    return "\n".join("\n".join(wrap.wrap(line)) for line in lines)
 
 
 def folded(text: str, width: int | None) -> str:

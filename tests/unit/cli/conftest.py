@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "views"))
 from evolved_world import NOW, World, build_world, plan
 
 from prx.cli.call import Outside
-from prx.cli.main import main
+from prx.cli.program import main
 from prx.domain.errors import InvalidInput, StoreError
 from prx.domain.events import Control, Incident
 from prx.domain.experiments import Experiment, ExperimentStatus

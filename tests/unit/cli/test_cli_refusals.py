@@ -131,3 +131,26 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
             command, stdout=gone, stderr=subprocess.PIPE, text=True, env=env, cwd=tmp_path, check=False
         )
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_listing_and_help_load_neither_engine_nor_numbers(tmp_path: Path) -> None:
+    code = "import sys, prx.cli.program; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    heavy = {"numpy", "scipy", "rich", "prx.wiring.app", "prx.engine.engine", "prx.demo.run"}
+    assert heavy & set(done.stdout.split()) == set()
+
+
+def test_an_interrupt_while_loading_is_quiet_too() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'prx.cli.program': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from prx.cli.main import run\n"
+        "run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "prx: interrupted\n")

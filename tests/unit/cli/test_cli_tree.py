@@ -7,7 +7,7 @@ from types import ModuleType
 import click
 import pytest
 
-from prx.cli.main import prx
+from prx.cli.program import prx
 
 ROOT = Path(__file__).parents[3]
 

@@ -31,7 +31,7 @@ def digest_text(found: Digest, width: int | None) -> str:
     )
     worst_first = sorted(found.findings, key=lambda one: -one.severity)
     events = "\n".join(
-        wrapped(f"{one.at:%H:%M}  {one.name.rsplit('.', 1)[1]}: {clean(one.summary)}", width, "")
+        wrapped(f"{one.at:%H:%M}  {one.name.rsplit('.', 1)[1]}: {clean(one.summary)}", width, hanging=" " * 7)
         for one in found.events
     )
     return blocks(

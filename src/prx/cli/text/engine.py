@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from prx.cli.output import Column, blocks, pairs, table, wrapped
+from prx.cli.output import Column, blocks, clean, pairs, table, wrapped
 from prx.cli.text.words import (
     NOTHING,
     an_id,
@@ -65,8 +65,8 @@ def status_text(found: Status, now: datetime, width: int | None) -> str:
         ),
         width,
     )
-    hints = "\n".join(wrapped(f"- {hint}", width, "") for hint in found.hints)
-    waits = "\n".join(wrapped(f"- {why}", width, "") for why in found.no_experiment_because)
+    hints = "\n".join(wrapped(f"- {hint}", width, hanging="  ") for hint in found.hints)
+    waits = "\n".join(wrapped(f"- {why}", width, hanging="  ") for why in found.no_experiment_because)
     return blocks(head, layers, f"Waiting\n{waits}" if waits else "", f"Next\n{hints}" if hints else "")
 
 
@@ -147,6 +147,8 @@ def report_text(steps: Sequence[Step], width: int | None) -> str:
     """What a run did, step by step."""
     if not steps:
         return "Nothing was due."
+    if not wide(width):
+        return "\n".join(_step_lines(step, width) for step in steps)
     columns = (Column("Step"), Column("Subject"), Column("Answer"), Column("Why", wraps=True))
     return table(
         columns,
@@ -161,6 +163,11 @@ def report_text(steps: Sequence[Step], width: int | None) -> str:
         ),
         width,
     )
+
+
+def _step_lines(step: Step, width: int | None) -> str:
+    head = f"{step.what} {_subject(step, width)}: {step.answer.replace('_', ' ')}"
+    return f"{clean(head)}\n{wrapped(shortened(step.why, width, 220), width, '    ')}"
 
 
 def _subject(step: Step, width: int | None) -> str:
