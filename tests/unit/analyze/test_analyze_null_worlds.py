@@ -15,7 +15,7 @@ INTENTS = ("cards", "loans", "rates", "other")
 VOCABULARY = [f"word{chr(97 + a)}{chr(97 + b)}" for a in range(10) for b in range(6)]
 
 
-def null_world(seed: int, sessions: int = 220) -> list[Asked]:
+def null_world(seed: int, sessions: int = 180) -> list[Asked]:
     """Failure depends on the user only: intents, models, tools and words are alike; few users dominate."""
     rng = random.Random(seed)
     users = [(f"u{n}", rng.betavariate(1, 3), rng.choice(INTENTS)) for n in range(110)]

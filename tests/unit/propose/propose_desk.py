@@ -1,13 +1,19 @@
 """Findings, traces and a scripted proposer for the tests of proposing."""
 
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from prx.domain.errors import ModelUnavailable
 from prx.domain.findings import Finding, FindingKind, Rate
+from prx.domain.ids import Ids
 from prx.domain.layers import Layer
 from prx.domain.records import Feedback, Interaction, Message, SessionStart, Trace
+from prx.domain.versions import PromptSet
 from prx.models.port import ChatReply, ChatRequest
+from prx.propose.draft import Considered, Current
+from prx.propose.evidence import Traces
+from prx.propose.propose import consider
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 LINE = "- card_arrival: questions about a card in the mail"
@@ -94,6 +100,20 @@ def store(*traces: Trace) -> Callable[[str], Trace | None]:
 def usual_traces() -> Callable[[str], Trace | None]:
     """Twelve sessions of twelve users; each telling word comes from at least three of them."""
     return store(*(trace(f"s{n}", f"u{n}", REQUESTS[n % len(REQUESTS)]) for n in range(12)))
+
+
+def considered(
+    *findings: Finding, traces: Traces, prompt: str = PROMPT, seed: int = 1, **more: object
+) -> Considered:
+    return consider(
+        findings,
+        current=Current(prompts=PromptSet(texts={"main": prompt})),
+        traces=traces,
+        ids=Ids(random.Random(seed)),
+        now=NOW,
+        rng=random.Random(seed),
+        **more,  # type: ignore[arg-type]
+    )
 
 
 class ScriptedModel:

@@ -1,9 +1,7 @@
-import random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from propose_desk import LINE, NOW, PROMPT, REQUESTS, finding, store, trace, usual_traces
+from propose_desk import LINE, PROMPT, REQUESTS, considered, finding, store, trace, usual_traces
 
 from prx.domain.answers import Failed, NotEnoughData
 from prx.domain.changes import (
@@ -17,28 +15,12 @@ from prx.domain.changes import (
     apply_prompt_ops,
 )
 from prx.domain.editlimits import EditLimits, text_size
-from prx.domain.findings import Finding, FindingKind
-from prx.domain.ids import Ids
+from prx.domain.findings import FindingKind
 from prx.domain.layers import Layer
 from prx.domain.promptlines import fixed_sections, placeholders
-from prx.domain.versions import PromptSet, Strategy
-from prx.propose.draft import Considered, Current, Draft, PastChange, ProposeRules
-from prx.propose.evidence import Traces
-from prx.propose.propose import consider
-
-
-def considered(
-    *findings: Finding, traces: Traces, prompt: str = PROMPT, seed: int = 1, **more: object
-) -> Considered:
-    return consider(
-        findings,
-        current=Current(prompts=PromptSet(texts={"main": prompt})),
-        traces=traces,
-        ids=Ids(random.Random(seed)),
-        now=NOW,
-        rng=random.Random(seed),
-        **more,  # type: ignore[arg-type]
-    )
+from prx.domain.versions import Strategy
+from prx.propose.cjkterms import joined_terms
+from prx.propose.draft import Considered, Draft, PastChange, ProposeRules
 
 
 def only(result: Considered) -> Draft:
@@ -80,6 +62,13 @@ def test_chinese_bigrams_become_the_words_that_three_users_wrote() -> None:
     two = store(*(trace(f"s{n}", f"u{n}", text, answer="card") for n, text in enumerate(seldom)))
     draft = only(considered(weak, traces=two, prompt=f"分类\n{line}\n- pin: 密码\n"))
     assert op_of(draft) == ReplaceLine(old=line, new=f"{line} (快递)")
+
+
+def test_bigrams_that_users_wrote_apart_stay_apart() -> None:
+    said = [(f"u{n}", text) for n, text in enumerate(("快递 递公", "快递 递公", "快递 递公", "快递公"))]
+    assert joined_terms(("递公", "快递"), said, min_users=3) == ("递公", "快递")
+    together = [(f"u{n}", "快递公") for n in range(3)]
+    assert joined_terms(("递公", "快递", "card"), together, min_users=3) == ("快递公", "card")
 
 
 def test_a_missing_line_is_added_in_the_form_of_the_others() -> None:
