@@ -181,6 +181,11 @@ def test_a_block_that_raises_changes_nothing(ledger: Ledger) -> None:
             view.part(part_hash(PromptSet(texts={"system": "You help, v1.0."})))
     assert ledger.data_version() == version_before
     assert write(ledger, lambda tx: tx.audit("k", "s", {})).seq == len(before[2]) + 1
+    later = Event(event_id="later", at=NOW, agent="default", name=EventName.ALERT, summary="s")
+    assert write(ledger, lambda tx: tx.emit(later)) == 1
+    with ledger.view() as view:
+        assert view.events() == ((1, later),)
+        assert [row.kind for row in view.audit_rows()] == ["k"]
 
 
 def test_a_view_does_not_see_what_is_committed_after_it_opened(ledger: Ledger) -> None:

@@ -18,7 +18,7 @@ from prx.domain.records import (
     SessionStart,
     Trace,
 )
-from prx.domain.scores import SessionScore
+from prx.domain.scores import Arm, SessionScore
 from prx.records import RecordStore
 
 T0 = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
@@ -279,7 +279,21 @@ def score(session_id: str, minutes: float, **fields: Any) -> SessionScore:
 
 
 def test_scores_are_replaced_by_session_and_filtered(records: RecordStore) -> None:
-    records.put_scores([score("s2", 2), score("s1", 1), score("s3", 3, experiment_id="x", version="v1.1")])
+    records.put_scores(
+        [
+            score("s2", 2),
+            score("s1", 1),
+            score(
+                "s3",
+                3,
+                arms=(
+                    Arm(experiment_id="y", assigned="control"),
+                    Arm(experiment_id="x", assigned="treatment"),
+                ),
+                version="v1.1",
+            ),
+        ]
+    )
     records.put_scores(iter([score("s2", 2, closed=True, agent="b"), score("s4", 4, env="test")]))
 
     def found(**wanted: Any) -> list[str]:

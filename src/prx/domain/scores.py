@@ -14,6 +14,14 @@ DIMENSIONS = (
 )
 
 
+class Arm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The session's part in one experiment; `served` None when nothing of it was shown."""
+
+    experiment_id: str
+    assigned: str
+    served: str | None = None
+
+
 class SessionScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Derived from one trace; a dimension without data is absent from `dimensions` (never 0).
 
@@ -37,9 +45,7 @@ class SessionScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     intent: str | None = None
     model: str | None = None
     version: str | None = None
-    experiment_id: str | None = None
-    assigned: str | None = None
-    served: str | None = None
+    arms: tuple[Arm, ...] = ()
     calls: int = 0
     failed: bool | None = None
     external_failures: int = 0
@@ -49,3 +55,7 @@ class SessionScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ttft_ms: tuple[float, ...] = ()
     ttft_flagged: bool = False
     source: str = "sdk"
+
+    def arm(self, experiment_id: str) -> Arm | None:
+        """The session's part in that experiment, if it has one."""
+        return next((arm for arm in self.arms if arm.experiment_id == experiment_id), None)

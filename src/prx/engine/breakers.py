@@ -62,8 +62,8 @@ def _in_force(view: View, agent: str) -> list[Version]:
 def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
     rules = breaker_rules(turn.settings)
     scores = list(turn.scores(experiment.created_at, experiment_id=experiment.experiment_id))
-    treated = [s for s in scores if s.assigned == TREATMENT]
-    control = [s for s in scores if s.assigned == CONTROL]
+    treated = [s for s in scores if _assigned(s, experiment) == TREATMENT]
+    control = [s for s in scores if _assigned(s, experiment) == CONTROL]
     since = turn.now - timedelta(hours=rules.window_hours)
     frozen, concurrent = _frozen(experiment.state.get("baseline", {})), failure_rate(control)
     found = tick(
@@ -136,6 +136,11 @@ def _keep_slow(turn: Turn, version: Version, slow: datetime | None) -> None:
     with turn.transaction() as tx:
         breaker = tx.maybe(Breaker, key) or Breaker(breaker_id=key, agent=turn.agent, layer=layer)
         tx.put(msgspec.structs.replace(breaker, slow_since=slow, slow_version=version.label))
+
+
+def _assigned(score: SessionScore, experiment: Experiment) -> str | None:
+    arm = score.arm(experiment.experiment_id)
+    return arm.assigned if arm else None
 
 
 def _frozen(baseline: dict[str, Any]) -> Rate:

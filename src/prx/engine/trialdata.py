@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from prx.domain.experiments import CONTROL, TREATMENT
-from prx.domain.scores import DIMENSIONS, SessionScore
+from prx.domain.scores import DIMENSIONS, Arm, SessionScore
 from prx.engine.preperiod import eligible
 from prx.stats.unitsums import ArmTable
 from prx.stats.validity import Exposures
@@ -29,15 +29,15 @@ class ArmRows:
     with_outcome: set[str] = field(default_factory=set)
     means: dict[str, float] = field(default_factory=dict)
 
-    def add(self, score: SessionScore, unit: str, stratum: int) -> None:
+    def add(self, score: SessionScore, arm: Arm, unit: str, stratum: int) -> None:
         """Enter one session."""
         self.sessions += 1
         self.units.append(unit)
         self.strata.append(stratum)
         self.without_call += score.calls == 0
-        if score.served is not None:
+        if arm.served is not None:
             self.exposed.add(unit)
-            self.served_other += score.served != score.assigned
+            self.served_other += arm.served != arm.assigned
             if score.calls:
                 self.with_outcome.add(unit)
         for dimension in DIMENSIONS:
@@ -87,7 +87,9 @@ class TrialRows:
         return len(set(self.control.units)), len(set(self.treatment.units))
 
 
-def collect(scores: Iterable[SessionScore], strata_from: tuple[datetime, ...]) -> TrialRows:
+def collect(
+    scores: Iterable[SessionScore], experiment_id: str, strata_from: tuple[datetime, ...]
+) -> TrialRows:
     """Sort closed, eligible sessions into arms by assignment (intention to treat).
 
     Args: `strata_from`: times from which another layer's base was different; a session's stratum is the
@@ -99,11 +101,12 @@ def collect(scores: Iterable[SessionScore], strata_from: tuple[datetime, ...]) -
     for score in scores:
         if not eligible(score) or score.unit is None:
             continue
-        if score.assigned not in arms:
-            unassigned += score.served == TREATMENT
+        part = score.arm(experiment_id)
+        if part is None or part.assigned not in arms:
+            unassigned += part is not None and part.served == TREATMENT
             continue
         stratum = sum(start <= score.started_at for start in strata_from)
-        arms[score.assigned].add(score, score.unit, stratum)
-        seen[score.assigned][score.unit] += 1
+        arms[part.assigned].add(score, part, score.unit, stratum)
+        seen[part.assigned][score.unit] += 1
     both = len(seen[CONTROL].keys() & seen[TREATMENT].keys())
     return TrialRows(arms[CONTROL], arms[TREATMENT], both, unassigned)

@@ -91,7 +91,7 @@ def _look(context: Context, experiment: Experiment, now: datetime) -> Looked:
         closed_only=True,
     )
     strata = tuple(datetime.fromisoformat(text) for text in experiment.state.get("strata", ()))
-    return take_look(experiment, collect(scores, strata), now)
+    return take_look(experiment, collect(scores, experiment.experiment_id, strata), now)
 
 
 def _note_other_layers(turn: Turn, experiment: Experiment) -> Experiment:

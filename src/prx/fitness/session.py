@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from prx.domain.records import FeedbackName, Interaction, Terminal, ToolStatus, Trace
-from prx.domain.scores import SessionScore
+from prx.domain.scores import Arm, SessionScore
 from prx.fitness.curves import log_linear
 from prx.fitness.rules import FitnessRules
 from prx.fitness.signals import Signals, read_signals
@@ -19,7 +19,7 @@ def score_session(trace: Trace, *, rules: FitnessRules, now: datetime) -> Sessio
     """Scores in 0..1 per dimension of one session; a dimension without data is left out, never 0.
 
     `closed` when `now` has passed `closes_at` = the told end or the last activity, plus the outcome
-    window. `experiment_id` is the session's first assignment; `served` differs from `assigned` when any
+    window. `arms` holds one entry per experiment; `served` differs from `assigned` when any
     exposure did. `failed`: a tool or model call failed by the agent's fault, or the task was told to have
     failed; None when the session holds no call and no outcome.
     """
@@ -39,7 +39,6 @@ def score_session(trace: Trace, *, rules: FitnessRules, now: datetime) -> Sessio
         "user_satisfaction": _satisfaction(calls, signals),
     }
     closes_at = last_activity(trace) + rules.outcome_window
-    assignment = trace.assignments[0] if trace.assignments else None
     return SessionScore(
         session_id=trace.start.session_id,
         agent=trace.start.agent,
@@ -56,9 +55,7 @@ def score_session(trace: Trace, *, rules: FitnessRules, now: datetime) -> Sessio
         intent=next((c.intent for c in calls if c.intent), None),
         model=_most_used(c.model for c in calls if c.model),
         version=next((c.version for c in calls if c.version), None),
-        experiment_id=assignment.experiment_id if assignment else None,
-        assigned=assignment.variant if assignment else None,
-        served=_served(trace),
+        arms=_arms(trace),
         calls=len(calls),
         failed=_failed(calls, outcome),
         external_failures=sum(map(_external_failures, calls)),
@@ -207,9 +204,16 @@ def _most_used(names: Iterable[str]) -> str | None:
     return min(counted, key=lambda name: (-counted[name], name)) if counted else None
 
 
-def _served(trace: Trace) -> str | None:
-    if not trace.assignments:
-        return None
-    mine = [e for e in trace.exposures if e.experiment_id == trace.assignments[0].experiment_id]
-    strayed = next((e.served for e in mine if e.served != e.assigned), None)
-    return strayed or (mine[-1].served if mine else None)
+def _arms(trace: Trace) -> tuple[Arm, ...]:
+    """One part per experiment: the first assignment, and any exposure that strayed from it."""
+    found: dict[str, Arm] = {}
+    for assignment in trace.assignments:
+        if assignment.experiment_id in found:
+            continue
+        mine = [e for e in trace.exposures if e.experiment_id == assignment.experiment_id]
+        strayed = next((e.served for e in mine if e.served != e.assigned), None)
+        served = strayed or (mine[-1].served if mine else None)
+        found[assignment.experiment_id] = Arm(
+            experiment_id=assignment.experiment_id, assigned=assignment.variant, served=served
+        )
+    return tuple(found.values())

@@ -153,7 +153,7 @@ class MemoryRecords:
                 if (agent is None or score.agent == agent)
                 and (env is None or score.env == env)
                 and _between(to_micros(score.started_at), since, until)
-                and (experiment_id is None or score.experiment_id == experiment_id)
+                and (experiment_id is None or score.arm(experiment_id) is not None)
                 and (version is None or score.version == version)
                 and (score.closed or not closed_only)
             ]

@@ -115,9 +115,14 @@ class SqliteRecords:
 
     def put_scores(self, scores: Iterable[SessionScore]) -> None:
         """Insert or replace the derived scores of sessions."""
-        new = [score_row(score) for score in scores]
+        # the latest of several scores of one session holds
+        latest = {score.session_id: score for score in scores}
+        new = [score_row(score) for score in latest.values()]
+        arms = [(arm.experiment_id, score.session_id) for score in latest.values() for arm in score.arms]
         with self._database.writing() as work:
             work.many(SQL["put_score"], new)
+            work.many(SQL["drop_score_arms"], [(session_id,) for session_id in latest])
+            work.many(SQL["put_score_arm"], arms)
 
     def scores(
         self,

@@ -53,7 +53,6 @@ def score_row(score: SessionScore) -> tuple[Any, ...]:
         to_micros(score.started_at),
         to_micros(score.closes_at),
         int(score.closed),
-        score.experiment_id,
         score.version,
         encode(score).decode(),
     )

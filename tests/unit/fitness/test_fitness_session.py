@@ -20,6 +20,7 @@ from prx.domain.records import (
     ToolStatus,
     Trace,
 )
+from prx.domain.scores import Arm
 from prx.fitness.rules import FitnessRules
 from prx.fitness.session import score_session, session_end
 
@@ -225,9 +226,20 @@ def test_any_exposure_to_another_variant_is_shown_as_served() -> None:
         for i, served in enumerate(["control", "treatment"])
     )
     strayed = score_session(trace(call(), assignments=(assigned,), exposures=exposures), rules=RULES, now=T0)
-    assert (strayed.experiment_id, strayed.assigned, strayed.served) == ("e", "treatment", "control")
+    assert strayed.arms == (Arm(experiment_id="e", assigned="treatment", served="control"),)
     true = score_session(trace(call(), assignments=(assigned,), exposures=exposures[1:]), rules=RULES, now=T0)
-    assert true.served == "treatment"
+    assert true.arms == (Arm(experiment_id="e", assigned="treatment", served="treatment"),)
+
+
+def test_a_session_in_two_experiments_has_a_part_in_each() -> None:
+    assignments = tuple(
+        Assignment(record_id=name, at=T0, experiment_id=name, unit="u", session_id="s", variant=variant)
+        for name, variant in (("prompt", "control"), ("strategy", "treatment"))
+    )
+    score = score_session(trace(call(), assignments=assignments), rules=RULES, now=T0)
+    assert score.arm("prompt") == Arm(experiment_id="prompt", assigned="control")
+    assert score.arm("strategy") == Arm(experiment_id="strategy", assigned="treatment")
+    assert score.arm("other") is None
 
 
 def test_cost_is_known_only_when_every_completed_call_has_a_price() -> None:

@@ -56,7 +56,6 @@ CREATE TABLE score (
     started_at INTEGER NOT NULL,
     closes_at INTEGER NOT NULL,
     closed INTEGER NOT NULL,
-    experiment_id TEXT,
     version TEXT,
     body TEXT NOT NULL
 ) STRICT
@@ -64,8 +63,14 @@ CREATE TABLE score (
 CREATE INDEX score_by_time ON score (started_at, session_id)
 -- name: score_by_agent
 CREATE INDEX score_by_agent ON score (agent, started_at, session_id)
--- name: score_by_experiment
-CREATE INDEX score_by_experiment ON score (experiment_id, started_at, session_id) WHERE experiment_id IS NOT NULL
+-- name: score_arm
+CREATE TABLE score_arm (
+    experiment_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    PRIMARY KEY (experiment_id, session_id)
+) STRICT, WITHOUT ROWID
+-- name: score_arm_by_session
+CREATE INDEX score_arm_by_session ON score_arm (session_id)
 -- name: score_open
 CREATE INDEX score_open ON score (closes_at, session_id) WHERE closed = 0
 -- name: position

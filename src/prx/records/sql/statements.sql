@@ -57,8 +57,12 @@ ORDER BY session.at, session.session_id LIMIT :limit
 ORDER BY session.at DESC, session.session_id DESC LIMIT :limit
 -- name: put_score
 INSERT OR REPLACE INTO score
-    (session_id, agent, env, started_at, closes_at, closed, experiment_id, version, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    (session_id, agent, env, started_at, closes_at, closed, version, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+-- name: drop_score_arms
+DELETE FROM score_arm WHERE session_id = ?
+-- name: put_score_arm
+INSERT INTO score_arm (experiment_id, session_id) VALUES (?, ?)
 -- name: scores
 SELECT started_at, session_id, body FROM score WHERE TRUE
 -- name: scores_with_agent
@@ -70,7 +74,7 @@ AND started_at >= :since
 -- name: scores_with_until
 AND started_at < :until
 -- name: scores_with_experiment_id
-AND experiment_id = :experiment_id
+AND session_id IN (SELECT session_id FROM score_arm WHERE experiment_id = :experiment_id)
 -- name: scores_with_version
 AND version = :version
 -- name: scores_closed
