@@ -14,8 +14,9 @@ import numpy as np
 from prx.domain.answers import Interval, NotEnoughData
 from prx.domain.errors import BadStatistics
 from prx.stats.dimensions import FrozenDimensions, checked_weights, choose_dimensions
+from prx.stats.influence import Spread, Term, spread, stratum_means
 from prx.stats.tails import t_interval, t_to_z, two_sided_p, upper_p
-from prx.stats.unitsums import ArmSums, ArmTable, Floats, UnitSum, as_table, on_grid, summed_by
+from prx.stats.unitsums import ArmSums, ArmTable, UnitSum, as_table, on_grid
 
 __all__ = [
     "ArmSize",
@@ -130,14 +131,15 @@ def composite(
         sessions = int(arm.sessions.sum())
         if sessions < least.sessions:
             return NotEnoughData(f"{sessions} of {least.sessions} sessions in the {name} arm")
-    spread = (_Influence.empty(arms[0]), _Influence.empty(arms[1]))
+    terms: tuple[list[Term], list[Term]] = ([], [])
     differences: list[DimensionDifference] = []
     for dimension, weight in frozen.items():
-        found = _difference(arms, dimension, weight, rho, spread)
+        found = _difference(arms, dimension, weight, rho, terms)
         if isinstance(found, NotEnoughData):
             return found
         differences.append(found)
-    return _tested(arms, spread, tuple(differences), least)
+    spreads = tuple(spread(arm, of, rho) for arm, of in zip(arms, terms, strict=True))
+    return _tested(arms, spreads, tuple(differences), least)
 
 
 def by_dimension(
@@ -153,54 +155,26 @@ def by_dimension(
     return {d: composite(*arms, weights={d: 1.0}, rho=rho, floor=floor) for d in dimensions}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Influence:
-    """psi_i and h_i of one arm, added up over the dimensions, one entry per row."""
-
-    psi: Floats
-    leverage: Floats
-
-    @classmethod
-    def empty(cls, arm: ArmTable) -> "_Influence":
-        return cls(np.zeros(len(arm.unit)), np.zeros(len(arm.unit)))
-
-    def per_unit(self, arm: ArmTable) -> tuple[Floats, Floats]:
-        if arm.units == len(arm.unit):
-            return self.psi, self.leverage
-        return (
-            summed_by(arm.unit, self.psi, arm.units),
-            summed_by(arm.unit, self.leverage, arm.units),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Mean:
-    """One arm in one dimension: shrinkage a_i / n_i per row, and A and mu per stratum."""
-
-    shrink: Floats
-    weight: Floats
-    mean: Floats
-
-
 def _difference(
     arms: tuple[ArmTable, ArmTable],
     dimension: str,
     weight: float,
     rho: float,
-    spread: tuple[_Influence, _Influence],
+    terms: tuple[list[Term], list[Term]],
 ) -> DimensionDifference | NotEnoughData:
     for name, arm in zip(("control", "treatment"), arms, strict=True):
         if dimension not in arm.n or not arm.n[dimension].any():
             return NotEnoughData(f"no session of the {name} arm is scored in {dimension}")
     strata = 1 + max(int(arm.stratum.max()) for arm in arms)
-    control, treatment = (_means(arm, dimension, rho, strata) for arm in arms)
+    control, treatment = (stratum_means(arm, dimension, rho, strata) for arm in arms)
     both = control.weight + treatment.weight
     pooled = np.divide(control.weight * treatment.weight, both, out=np.zeros(strata), where=both > 0)
     if pooled.sum() <= 0:
         return NotEnoughData(f"no stratum has sessions scored in {dimension} in both arms")
     share = pooled / pooled.sum()
-    for arm, mean, influence in zip(arms, (control, treatment), spread, strict=True):
-        _add_influence(arm, dimension, mean, weight * share, influence)
+    for means, into in zip((control, treatment), terms, strict=True):
+        scale = np.divide(weight * share, means.weight, out=np.zeros(strata), where=means.weight > 0)
+        into.append(Term(dimension, means.mean, scale))
     return DimensionDifference(
         dimension=dimension,
         weight=weight,
@@ -212,53 +186,24 @@ def _difference(
     )
 
 
-def _means(arm: ArmTable, dimension: str, rho: float, strata: int) -> _Mean:
-    n, total = arm.n[dimension], arm.total[dimension]
-    shrink: Floats = 1.0 / (1.0 + (n.astype(np.float64) - 1.0) * rho)
-    if strata == 1:
-        weight = np.array([float((n * shrink).sum())])
-        summed = np.array([float((total * shrink).sum())])
-    else:
-        weight = summed_by(arm.stratum, n * shrink, strata)
-        summed = summed_by(arm.stratum, total * shrink, strata)
-    mean = np.divide(summed, weight, out=np.zeros(strata), where=weight > 0)
-    return _Mean(shrink, weight, mean)
-
-
-def _add_influence(arm: ArmTable, dimension: str, mean: _Mean, share: Floats, into: _Influence) -> None:
-    n, total = arm.n[dimension], arm.total[dimension]
-    per_weight = np.divide(share, mean.weight, out=np.zeros(len(share)), where=mean.weight > 0)
-    if len(share) == 1:
-        scale = mean.shrink * per_weight[0]
-        into.psi[...] += scale * (total - n * mean.mean[0])
-    else:
-        scale = mean.shrink * per_weight[arm.stratum]
-        into.psi[...] += scale * (total - n * mean.mean[arm.stratum])
-    into.leverage[...] += scale * n
-
-
 def _tested(
     arms: tuple[ArmTable, ArmTable],
-    spread: tuple[_Influence, _Influence],
+    spreads: tuple[Spread, ...],
     differences: tuple[DimensionDifference, ...],
     floor: Floor,
 ) -> Composite | NotEnoughData:
-    influence = [s.per_unit(arm) for s, arm in zip(spread, arms, strict=True)]
-    effective = [1.0 / float(np.square(leverage).sum()) for _, leverage in influence]
+    effective = [1.0 / own.leverages for own in spreads]
     least = max(floor.units, 2.0)
     for name, units in zip(("control", "treatment"), effective, strict=True):
         if units < least * (1 - _SAME):
             return NotEnoughData(f"{units:.1f} of {least:g} effective units in the {name} arm")
     means = [math.fsum(d.weight * getattr(d, name) for d in differences) for name in ("control", "treatment")]
-    reach = [_reach(psi, leverage) for psi, leverage in influence]
     none = _SAME * max(1.0, *map(abs, means))
-    if max(reach) <= none:
+    if max(own.reach for own in spreads) <= none:
         return NotEnoughData("every unit of both arms scores the same; the spread cannot be estimated")
     variances = [
-        float((psi * psi / (1.0 - leverage)).sum()) if own > none else (other / units) ** 2
-        for (psi, leverage), own, other, units in zip(
-            influence, reach, reversed(reach), effective, strict=True
-        )
+        own.variance if own.reach > none else (other.reach / units) ** 2
+        for own, other, units in zip(spreads, reversed(spreads), effective, strict=True)
     ]
     variance = sum(variances)
     df = variance**2 / sum(v**2 / (g - 1.0) for v, g in zip(variances, effective, strict=True))
@@ -279,9 +224,3 @@ def _tested(
         treatment=treatment,
         dimensions=differences,
     )
-
-
-def _reach(psi: Floats, leverage: Floats) -> float:
-    """Largest distance of a unit from its arm's mean, score points."""
-    seen = leverage > 0
-    return float((np.abs(psi[seen]) / leverage[seen]).max())
