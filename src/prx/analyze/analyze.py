@@ -9,7 +9,7 @@ from prx.analyze.failures import repeated_failures
 from prx.analyze.found import Undecided, as_findings
 from prx.analyze.latency import latency_outliers
 from prx.analyze.memorygap import memory_gaps
-from prx.analyze.observe import observe
+from prx.analyze.observe import observe, unit_of
 from prx.analyze.promptweakness import prompt_weaknesses
 from prx.analyze.rules import AnalyzeRules
 from prx.analyze.sample import UnitSample
@@ -74,9 +74,13 @@ def examine(
     score_of = scores if callable(scores) else scores.get
     sample = UnitSample(using)
     for trace in traces:
-        if trace.start.agent == agent and using.env in (None, trace.start.env):
+        if trace.start.agent != agent or using.env not in (None, trace.start.env):
+            continue
+        if sample.wants(unit_of(trace)):
             score = score_of(trace.start.session_id)
             sample.add(observe(trace, score, prompts=hashes, rules=using))
+        else:
+            sample.skip()
     rows = sample.rows()
     seen = (
         repeated_failures(rows, using),

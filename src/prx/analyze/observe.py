@@ -26,7 +26,8 @@ class Seen:
     """One session. `bad`, `wrong`: True, False, or None when nothing tells.
 
     bad: it failed (task outcome, tool, agent error); wrong: its answer was (correction, relevance, thumb,
-    outcome). answer: the right answer when someone told it. terms: distinct content words of the
+    outcome). answer: the right answer when someone told it. accepted: the answer given, when it was not wrong.
+    terms: distinct content words of the
     request, None when its script cannot be read. recall: best recall score, None without any recall.
     models, tools: log milliseconds of a typical call. draw: keyed random number of the session.
     """
@@ -41,6 +42,7 @@ class Seen:
     bad: bool | None
     wrong: bool | None
     answer: str | None
+    accepted: str | None
     terms: frozenset[str] | None
     cost: float | None
     recall: float | None
@@ -55,18 +57,19 @@ def observe(
     """The row of one session; `prompts` maps a prompt's name to the content hash of its current text."""
     start, calls = trace.start, trace.interactions
     answer = told_answer(trace, rules.answer_names)
-    named = start.user
+    wrong = _wrong(trace, score, answer)
     return Seen(
         session_id=start.session_id,
-        unit=named or start.unit or start.session_id,
-        user=named,
+        unit=unit_of(trace),
+        user=start.user,
         at=start.at,
         intent=_label((score.intent if score else None) or next((c.intent for c in calls if c.intent), None)),
         model=_label((score.model if score else None) or _most_used(calls)),
         prompts=tuple(sorted({n for c in calls for n, h in c.prompts.items() if prompts.get(n) == h})),
         bad=_bad(calls, score),
-        wrong=_wrong(trace, score, answer),
+        wrong=wrong,
         answer=answer,
+        accepted=_given(calls) if wrong is False else None,
         terms=_terms(calls),
         cost=score.cost_usd if score else None,
         recall=max((r.score for c in calls for r in c.recalls), default=None),
@@ -74,6 +77,11 @@ def observe(
         tools=_typical((t.name, t.latency_ms) for c in calls for t in c.tool_calls),
         draw=keyed(rules.sample_key, "session", start.session_id),
     )
+
+
+def unit_of(trace: Trace) -> str:
+    """Whom the session counts for: its user, else its randomised unit, else itself."""
+    return trace.start.user or trace.start.unit or trace.start.session_id
 
 
 def keyed(key: str, kind: str, name: str) -> int:
@@ -105,12 +113,15 @@ def _wrong(trace: Trace, score: SessionScore | None, answer: str | None) -> bool
     if any(value is not None and value >= GOOD_FROM for value in corrections):
         return True
     if answer is not None:
-        given = next((c.response for c in reversed(trace.interactions) if c.response), "")
-        return not same_text(given, answer)
+        return not same_text(_given(trace.interactions), answer)
     told = score.dimensions if score else {}
     names = ("response_relevance", "task_completion", "user_satisfaction")
     values = [told[name] for name in names if name in told]
     return any(value < GOOD_FROM for value in values) if values else None
+
+
+def _given(calls: tuple[Interaction, ...]) -> str:
+    return next((c.response for c in reversed(calls) if c.response), "")[:_MAX_LABEL]
 
 
 def _numeric(value: float | str) -> float | None:

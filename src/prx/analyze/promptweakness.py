@@ -47,9 +47,13 @@ def prompt_weaknesses(rows: Sequence[Seen], prompts: Mapping[str, str], rules: A
 
 
 def topic_of(seen: Seen, labels: Mapping[str, str]) -> str | None:
-    """The right answer when one was told and is the name of a topic, else the recorded intent."""
-    told = labels.get(key_of(seen.answer)) if seen.answer else None
-    return told or seen.intent
+    """The right answer, told or accepted, when it is the name of a topic, else the recorded intent.
+
+    Accepted answers count beside told ones: people tell the right answer where it was missed, and a topic
+    known from misses alone would always look as if everything in it fails.
+    """
+    right = seen.answer or seen.accepted
+    return (labels.get(key_of(right)) if right else None) or seen.intent
 
 
 def _found(prompt: str, text: str, cell: Cell, others: Sequence[Seen], rules: AnalyzeRules) -> Found:

@@ -42,6 +42,10 @@ class UnitSample:
         if len(rows) > self._rules.sessions_per_unit:
             heapq.heappop(rows)
 
+    def skip(self) -> None:
+        """Count a session whose unit is not wanted."""
+        self.sessions += 1
+
     def rows(self) -> tuple[Seen, ...]:
         """Kept sessions in keyed order: the first of a unit is a random one of it."""
         kept = (row[2] for rows in self._rows.values() for row in rows)
