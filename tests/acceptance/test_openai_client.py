@@ -2,7 +2,7 @@ import asyncio
 import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,8 @@ from prx.domain.serving import Serving  # noqa: E402
 from prx.live.evolution import Evolution  # noqa: E402
 from prx.live.prices import Price, Prices  # noqa: E402
 from prx.live.wrap import wrap  # noqa: E402
+from prx.spool.ship import ship  # noqa: E402
+from prx.spool.writer import SpoolWriter  # noqa: E402
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi there"}]
@@ -445,6 +447,39 @@ def test_a_method_that_calls_another_recorded_one_leaves_one_record(recorded: Re
 def test_something_that_is_no_client_comes_back_as_it_is(recorded: Recorded) -> None:
     thing = object()
     assert wrap(thing, recorded.evolution) is thing
+
+
+def test_what_reaches_the_store_through_the_spool_holds_the_call_once_and_no_file_holds_its_secret(
+    server: ChatServer, plain: Any, tmp_path: Path
+) -> None:
+    secret = "sk-proj-abcDEF0123456789abcDEF0123456789"
+    spool = SpoolWriter(tmp_path, now=lambda: NOW)
+    evolution = Evolution(
+        lambda agent: Serving(agent=agent),
+        lambda record: spool.append([record]),
+        flush=lambda _: spool.sync() is None,
+        on_close=spool.close,
+    )
+    with evolution.session(user="u-1"):
+        wrap(plain, evolution).chat.completions.create(
+            model="gpt-4o", messages=[{"role": "user", "content": f"my key is {secret}"}]
+        )
+    assert evolution.close()
+    kept: dict[str, Record] = {}
+
+    def store(records: Sequence[Record]) -> int:
+        kept.update({r.record_id: r for r in records})
+        return len(records)
+
+    shipped = ship(tmp_path, store, now=NOW)
+    assert (shipped.records, shipped.finished, shipped.damaged) == (3, 1, ())
+    [call] = [r for r in kept.values() if isinstance(r, Interaction)]
+    assert call.messages[0].content == "my key is [redacted:provider-key]"
+    assert call.tokens == Tokens(input=100, output=20, cache_read=40, reasoning=8)
+    files = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert len(files) >= 3
+    assert not [path for path in files if secret.encode() in path.read_bytes()]
+    assert secret in server.requests[0]["messages"][0]["content"]
 
 
 def test_a_broken_recorder_never_reaches_the_app(server: ChatServer, plain: Any) -> None:
