@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from prx.domain.answers import Failed, Passed
@@ -119,6 +120,29 @@ def test_damage_is_noticed_or_changes_nothing_that_is_told(
             assert isinstance(check_file(path), Failed), seed
             noticed += 1
     assert noticed >= 5
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE document SET body = replace(body, '\"runs\":3', '\"runs\":4')", "due 'due-3' is damaged"),
+        ("UPDATE document SET state = 'other' WHERE kind = 'due'", "due 'due-0' is damaged"),
+        ("UPDATE pointer SET revision = revision + 1", "pointer of agent 'a' is damaged"),
+        ("UPDATE pointer SET label = 'v1.3', revision = revision + 1", "pointer of agent 'a' is damaged"),
+    ],
+)
+def test_a_row_that_is_well_formed_and_false_is_refused(
+    filled: tuple[Path, Any], tmp_path: Path, change: str, said: str
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    copy_file(filled[0], path)
+    connection = apsw.Connection(str(path))
+    connection.execute(change)
+    connection.close()
+    told = told_by(path)
+    assert isinstance(told, StoreError)
+    assert said in str(told)
+    assert isinstance(check_file(path), Passed)
 
 
 def test_a_cut_log_leaves_whole_transactions_up_to_the_cut(tmp_path: Path) -> None:

@@ -158,6 +158,49 @@ def test_a_failed_write_reported_as_disk_io_error_is_undone_and_the_file_is_chec
     assert integrity(path) == [("ok",)]
 
 
+DAMAGED_MEANWHILE = """
+import os, resource, sys
+from datetime import UTC, datetime
+import apsw
+from prx.domain.errors import StoreError
+from prx.domain.ids import system_ids
+from prx.ledger import open_sqlite
+NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
+open_sqlite(sys.argv[1], system_ids()).close()
+connection = apsw.Connection(sys.argv[1])
+page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'event'").fetchall()[0][0]
+connection.close()
+ledger = open_sqlite(sys.argv[1], system_ids())
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+if sys.argv[2] == "failed":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+    try:
+        with ledger.transaction(now=NOW, actor="engine") as tx:
+            tx.audit("note", "too big", {"text": "x" * 800_000})
+    except StoreError as error:
+        print("failed")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+with open(sys.argv[1], "r+b") as file:
+    file.seek((page - 1) * 4096)
+    file.write(bytes([255]) * 4096)
+for _ in range(2):
+    try:
+        with ledger.view() as view:
+            print(view.pointer("nobody"))
+    except StoreError as error:
+        print("damaged" if "is damaged" in str(error) else error)
+"""
+
+
+@pytest.mark.parametrize(("before", "said"), [("failed", "failed damaged damaged"), ("fine", "None None")])
+def test_after_a_failed_write_the_whole_file_is_checked_before_anything_is_read_from_it(
+    path: Path, before: str, said: str
+) -> None:
+    command = [sys.executable, "-c", DAMAGED_MEANWHILE, str(path), before]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == said.split(), done.stderr
+
+
 @pytest.mark.full
 def test_a_truly_full_file_system_is_said_and_survived(tmp_path: Path) -> None:
     script = LIMITED.replace("resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))", "")
