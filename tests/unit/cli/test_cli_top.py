@@ -39,6 +39,12 @@ def test_config_changes_the_file_and_shows_what_is_in_force(terminal: Terminal) 
     assert (shown["enabled"], shown["l1"]["schedule"]) == (True, "7200")
 
 
+def test_a_named_file_is_made_by_the_first_key_set(terminal: Terminal) -> None:
+    path = terminal.folder / "own.toml"
+    assert terminal("evolution", "config", "--config", str(path), "--set", "l2.enabled=true").code == 0
+    assert path.read_text() == "[self_evolution.l2]\nenabled = true\n"
+
+
 def test_the_printed_configuration_is_a_file_that_can_be_read_again(terminal: Terminal) -> None:
     (terminal.folder / "prx.toml").write_text(
         '[self_evolution.metrics.refunds]\nbetter = "lower"\n'

@@ -60,7 +60,7 @@ def config(context: click.Context, changes: tuple[str, ...]) -> None:
     call = Call.of(context)
     outside = call.outside
     if changes:
-        path = find_file(call.config, outside.env, outside.folder) or outside.folder / DEFAULT_FILE
+        path = call.config or find_file(None, outside.env, outside.folder) or outside.folder / DEFAULT_FILE
         wanted = dict(_key_and_value(change) for change in changes)
         set_values(path, wanted, outside.env)
         call.say(f"{path}: " + ", ".join(f"{key} = {value}" for key, value in wanted.items()))
