@@ -13,7 +13,7 @@ from prx.domain.answers import NotEnoughData
 from prx.domain.plaintext import quoted
 from prx.domain.records import FeedbackName, Interaction, Terminal, ToolStatus, Trace
 from prx.domain.scores import SessionScore
-from prx.domain.told import request_text, same_text, told_answer
+from prx.domain.told import MAX_ANSWER, request_text, same_text, told_answer
 from prx.domain.words import content_words
 
 GOOD_FROM = 0.5
@@ -121,7 +121,7 @@ def _wrong(trace: Trace, score: SessionScore | None, answer: str | None) -> bool
 
 
 def _given(calls: tuple[Interaction, ...]) -> str:
-    return next((c.response for c in reversed(calls) if c.response), "")[:_MAX_LABEL]
+    return next((c.response for c in reversed(calls) if c.response), "")[:MAX_ANSWER]
 
 
 def _numeric(value: float | str) -> float | None:

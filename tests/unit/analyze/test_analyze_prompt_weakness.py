@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 from analyze_traffic import NOW, Asked, fresh_ids, traffic
@@ -125,6 +126,20 @@ def test_the_right_answer_decides_the_topic_when_the_recorded_intent_is_the_wron
     assert (finding.rate.count, finding.rate.total) == (30, 50)  # type: ignore[union-attr]
 
 
+def test_accepted_answers_tell_the_topic_where_intents_are_coarse_and_only_misses_are_corrected() -> None:
+    coarse = [
+        replace(a, intent="conversation", answer=None, dimensions={"user_satisfaction": 1.0})
+        if a.response == a.answer
+        else replace(a, intent="conversation")
+        for a in world()
+    ]
+    (finding,) = weaknesses(coarse)
+    assert finding.intent == "card_arrival"
+    rate = finding.rate
+    assert rate is not None
+    assert (rate.count, rate.total, rate.rest_count, rate.rest_total) == (30, 50, 10, 100)
+
+
 def test_sessions_served_another_text_do_not_count() -> None:
     analysis = examined(world(prompt="an older text"))
     assert not [f for f in analysis.findings if f.kind is FindingKind.PROMPT_WEAKNESS]
@@ -248,3 +263,32 @@ def test_hidden_characters_and_terminal_codes_in_requests_reach_no_text_of_the_f
     for finding in weaknesses(world(telling=dressed)):
         shown = "".join((*finding.terms, finding.summary, finding.recommendation))
         assert not set(shown) & set("\u200b\u202e\x1b")
+
+
+def test_answers_that_were_accepted_count_for_their_topic_beside_those_that_were_corrected() -> None:
+    asked = [
+        Asked(
+            f"w{n}",
+            None,
+            request="delivery late",
+            response="top_up",
+            answer="card_arrival",
+            prompt=PROMPT,
+            ok=False,
+        )
+        for n in range(30)
+    ]
+    asked += [
+        Asked(f"r{n}", None, request="delivery soon", response="card_arrival", prompt=PROMPT, ok=True)
+        for n in range(20)
+    ]
+    asked += [
+        Asked(f"o{n}", None, request="rates", response="exchange_rate", prompt=PROMPT, ok=True)
+        for n in range(100)
+    ]
+    traces, scores = traffic(asked)
+    found = examine(traces, scores, agent="default", now=NOW, ids=fresh_ids(), prompts={"main": PROMPT})
+    (weak,) = [f for f in found.findings if f.kind is FindingKind.PROMPT_WEAKNESS]
+    assert weak.intent == "card_arrival"
+    assert weak.rate is not None
+    assert (weak.rate.count, weak.rate.total) == (30, 50)
