@@ -26,10 +26,10 @@ class Seen:
     """One session. `bad`, `wrong`: True, False, or None when nothing tells.
 
     bad: it failed (task outcome, tool, agent error); wrong: its answer was (correction, relevance, thumb,
-    outcome). answer: the right answer when someone told it. accepted: the answer given, when it was not wrong.
-    terms: distinct content words of the
-    request, None when its script cannot be read. recall: best recall score, None without any recall.
-    models, tools: log milliseconds of a typical call. draw: keyed random number of the session.
+    outcome). answer: the right answer when someone told it; accepted: the answer given, when it was not
+    wrong. terms: distinct content words of the request, None when its script cannot be read. recall: best
+    recall score, None without any. models, tools: log milliseconds of a typical call. draw: keyed random
+    number of the session.
     """
 
     session_id: str
