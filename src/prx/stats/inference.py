@@ -13,6 +13,7 @@ from prx.stats.spending import spent
 from prx.stats.stopping import SIDES, Design, Look, State, bounds_at, independent_looks
 
 _LEAST_P = 1e-12  # smaller repeated p-values are reported as this
+_STEP, _FARTHEST = 9.0, 200.0  # search for a drift, in standard errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +190,16 @@ class _StageWise:
 
     def drift_at(self, probability: float) -> float:
         """The drift at which `probability` of the results are at least as high as this one."""
-        reach = 9.0
+        low, high = self._z - _STEP, self._z + _STEP
+        # After a leap no drift explains both the looks before and this one: the answer then lies far from z.
+        while self.at_least(low) > probability and low > -_FARTHEST:
+            low -= _STEP
+        while self.at_least(high) < probability and high < _FARTHEST:
+            high += _STEP
         return root_of(
             lambda drift: self.at_least(drift) - probability,
-            self._z - reach,
-            self._z + reach,
+            low,
+            high,
             what="an estimate by stage-wise ordering",
             tolerance=1e-9,
         )

@@ -237,6 +237,13 @@ def test_the_median_unbiased_estimate_pulls_an_early_winner_back() -> None:
     )
 
 
+def test_a_leap_that_no_drift_explains_still_gets_an_ordered_reading() -> None:
+    result = read(DESIGN, walk(DESIGN, [(450.0, 0.08), (555.0, 17.7)]))
+    low, high = result.stagewise_interval.low, result.stagewise_interval.high
+    assert low < result.median_unbiased < high
+    assert result.p_value == 1e-12
+
+
 def test_a_look_that_crossed_but_did_not_end_is_no_stop_for_the_estimate() -> None:
     crossed = walk(DESIGN, [(300.0, 3.5), (600.0, 3.6)])
     alone = walk(DESIGN, [(600.0, 3.6)])
