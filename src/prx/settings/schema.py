@@ -310,6 +310,12 @@ class Judge:
     )
     min_tasks: int = key(50, "Tasks judged at first", keys.COUNT)
     max_tasks: int = key(200, "Tasks judged at most while undecided", keys.COUNT)
+    live_share: float = key(
+        0.1,
+        "Share of live interactions that the judge model scores for relevance, the same in every arm",
+        keys.SHARE,
+    )
+    live_per_tick: int = key(50, "Live interactions scored at most in one run of the engine", keys.COUNT)
 
 
 @dataclass(frozen=True, slots=True)

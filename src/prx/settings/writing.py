@@ -1,7 +1,9 @@
 """Change keys of the TOML file in place: comments and order stay, nothing bad is ever written."""
 
 import os
+import re
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,8 +47,10 @@ def set_values(path: Path, changes: Mapping[str, str], env: Mapping[str, str] | 
 
 
 def _edited(text: str, changes: Mapping[str, str]) -> str:
+    root = next((name for name in ROOTS if name in tomlkit.parse(text)), ROOT)
+    for key in changes:
+        text = _uncommented(text, (root, *_parts(key)))
     document = tomlkit.parse(text)
-    root = next((name for name in ROOTS if name in document), ROOT)
     for key, value in changes.items():
         parts = _parts(key)
         table: Any = document
@@ -62,6 +66,34 @@ def _edited(text: str, changes: Mapping[str, str]) -> str:
             name = "schedule"
         table[name] = from_text(value, kind_of(tuple(parts)))
     return tomlkit.dumps(document)
+
+
+def _uncommented(text: str, path: tuple[str, ...]) -> str:
+    """The text with the key's own line no longer a comment, where its table holds it as one.
+
+    So a key of the file that `prx init` wrote changes in its place and keeps its explanation.
+    """
+    header, name = ".".join(path[:-1]), path[-1]
+    found = lines.find_lines(text)
+    if found.by_path.get(path) is not None:
+        return text
+    rows, table = text.split("\n"), ""
+    for place, row in enumerate(rows):
+        if match := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", row):
+            table = match[1]
+        elif table == header and re.match(rf"#\s*{re.escape(name)}\s*=", row):
+            rows[place] = re.sub(r"^#\s*", "", row)
+            candidate = "\n".join(rows)
+            return candidate if _is_toml(candidate) else text
+    return text
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _parts(key: str) -> list[str]:

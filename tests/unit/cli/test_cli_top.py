@@ -89,6 +89,17 @@ def test_a_file_is_imported_once_and_its_bad_lines_are_named(terminal: Terminal,
     assert "Malformed:" in terminal("import", str(file), width=80).out
 
 
+def test_of_several_files_the_good_ones_are_imported_and_the_bad_one_is_named(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    row = {"type": "interaction", "record_id": "r", "at": "2026-11-20T10:00:00Z", "session_id": "s"}
+    (tmp_path / "good.jsonl").write_text(json.dumps(row))
+    answer = terminal("import", str(tmp_path / "gone.jsonl"), str(tmp_path / "good.jsonl"), "--json")
+    assert answer.code == 1
+    assert "gone.jsonl" in answer.err
+    assert [one["new"] for one in json.loads(answer.out)] == [1]
+
+
 @pytest.mark.parametrize("name", ["gone.jsonl", "empty.jsonl"])
 def test_a_file_without_records_is_refused(terminal: Terminal, tmp_path: Path, name: str) -> None:
     (tmp_path / "empty.jsonl").write_text("")

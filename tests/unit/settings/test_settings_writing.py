@@ -40,6 +40,17 @@ def test_a_new_key_gets_its_table_and_the_root_that_the_file_uses(file: Path) ->
     assert "self_evolution" not in file.read_text()
 
 
+def test_a_key_that_stands_as_a_comment_changes_in_its_place(file: Path) -> None:
+    file.write_text(
+        "[evolution]\n# enabled = false  # the switch\n\n# Prompts.\n[evolution.l2]\n"
+        "# enabled = false  # on\n# min_samples = 50 or so\n"
+    )
+    set_values(file, {"l2.enabled": "true", "l2.min_samples": "60"}, env={})
+    text = file.read_text()
+    assert "[evolution.l2]\nenabled = true  # on\n# min_samples = 50 or so\nmin_samples = 60\n" in text
+    assert text.startswith("[evolution]\n# enabled = false  # the switch\n\n# Prompts.\n[evolution.l2]\n")
+
+
 def test_the_interval_takes_the_place_of_the_schedule(file: Path) -> None:
     assert set_value(file, "l1.interval", "7200", env={}).l1.schedule == "7200"
     assert set_value(file, "l1.schedule", "daily", env={}).l1.schedule == "daily"

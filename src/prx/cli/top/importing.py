@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from prx.cli.application import App
 from prx.cli.call import AgentLeaf, Call
 from prx.cli.output import Column, blocks, clean, pairs, table
 from prx.cli.text.words import count
+from prx.domain.errors import InvalidInput
 from prx.ingest.importer import ImportResult, Progress, import_file
 from prx.ingest.sniff import DIALECTS
 
@@ -29,24 +31,34 @@ def import_(context: click.Context, files: tuple[str, ...], dialect: str | None)
     a time take the time of the import.
     """
     call = Call.of(context)
-    results = []
+    results, refused = [], 0
     with call.app(new_agent=True) as app:
         for file in files:
-            with _progress(file) as tick:
-                results.append(
-                    import_file(
-                        Path(file).expanduser(),
-                        now=call.now,
-                        append=app.records.append,
-                        agent=call.agent,
-                        dialect=dialect,
-                        progress=tick,
-                    )
-                )
+            try:
+                results.append(_import(call, app, file, dialect))
+            except InvalidInput as error:
+                if len(files) == 1:
+                    raise
+                click.echo(f"prx: {clean(str(error))}", err=True)
+                refused += 1
         app.engine.score(call.now)
     call.answer(
         results, lambda: blocks(*(result_text(one, call.width) for one in results), _next(call.agent))
     )
+    if refused:
+        context.exit(1)
+
+
+def _import(call: Call, app: App, file: str, dialect: str | None) -> ImportResult:
+    with _progress(file) as tick:
+        return import_file(
+            Path(file).expanduser(),
+            now=call.now,
+            append=app.records.append,
+            agent=call.agent,
+            dialect=dialect,
+            progress=tick,
+        )
 
 
 def result_text(one: ImportResult, width: int | None) -> str:
