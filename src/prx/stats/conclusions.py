@@ -100,9 +100,10 @@ class Evidence:
     """Everything one tick knows; lifts in fitness points, treatment minus control.
 
     `interval`, `median_unbiased`: of the latest look. `missingness_bound`: Delta less what missing sessions
-    could hide, at the look's own bound (`MissingBound.lower`). `validity`: one answer per check. `harm`: one per breaker guardrail,
-    `Failed` when it tripped. `guardrails`: one per dimension and cost, `Passed` when non-inferior.
-    `rank_test`: only where `rank_test_needed` says so. `ending`: why this is the final look, else None.
+    could hide, at the look's own bound (`MissingBound.lower`). `validity`: one answer per check. `harm`: one
+    per breaker guardrail, `Failed` when it tripped. `guardrails`: one per dimension and cost, `Passed` when
+    non-inferior. `rank_test`: only where `rank_test_needed` says so. `ending`: why this is the final look,
+    else None.
     """
 
     age_hours: float
