@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from prx.domain.answers import Failed, NotEnoughData
 from prx.domain.changes import MemoryAdd, MemoryArchive, MemoryPatch
+from prx.domain.facts import facts_of, lost_facts
 from prx.domain.ids import Ids
 from prx.domain.words import is_content, words
-from prx.propose.facts import facts_of, lost_facts
 from prx.propose.fingerprint import plain_words
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")

@@ -18,7 +18,7 @@ from prx.propose.fingerprint import blocked_by
 from prx.propose.scope import check_edit
 
 _BULLET = re.compile(r"^(\s*[-*•]\s+)?\S")
-_LISTED = re.compile(r"\(([^()]*)\)\s*$")
+_LISTED = re.compile(r"\(([\w'’-]+(?:, [\w'’-]+)*)\)\s*$")
 
 
 def rule_edit(
@@ -87,12 +87,12 @@ def supported_terms(
 
 
 def with_terms(line: str, terms: Sequence[str]) -> str:
-    """`line` with `terms` in brackets at its end; a bracket from an earlier edit is extended."""
+    """`line` with `terms` in brackets at its end; a bracket that lists single words is extended."""
     plain = line.rstrip()
     end = plain[-1] if plain.endswith((".", "。")) else ""
     body = plain[: len(plain) - len(end)].rstrip()
     listed = _LISTED.search(body)
-    if listed and listed[1].strip():
+    if listed:
         return f"{body[: listed.end(1)].rstrip()}, {', '.join(terms)}){end}"
     return f"{body} ({', '.join(terms)}){end}"
 

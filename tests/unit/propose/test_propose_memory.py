@@ -6,8 +6,8 @@ from propose_desk import NOW
 
 from prx.domain.answers import Failed, NotEnoughData
 from prx.domain.changes import MemoryAdd, MemoryArchive, MemoryPatch
+from prx.domain.facts import facts_of, lost_facts
 from prx.domain.ids import Ids
-from prx.propose.facts import facts_of, lost_facts
 from prx.propose.memoryedit import MemoryEntry, MemoryRules, clusters, compact, prune
 
 

@@ -21,6 +21,7 @@ from prx.domain.promptlines import fixed_sections, placeholders
 from prx.domain.versions import Strategy
 from prx.propose.cjkterms import joined_terms
 from prx.propose.draft import Considered, Draft, PastChange, ProposeRules
+from prx.propose.ruleedit import with_terms
 
 
 def only(result: Considered) -> Draft:
@@ -49,6 +50,12 @@ def test_a_second_edit_extends_the_bracket_of_the_first() -> None:
         considered(finding(line=once, terms=("courier", "parcel")), traces=usual_traces(), prompt=prompt)
     )
     assert op_of(draft) == ReplaceLine(old=once, new=f"{LINE} (delivery, tracking, courier, parcel)")
+
+
+def test_brackets_that_hold_a_remark_are_left_as_they_are() -> None:
+    assert with_terms("- fees: costs (see rule 4).", ["abroad"]) == "- fees: costs (see rule 4) (abroad)."
+    assert with_terms("- fees: costs (hidden, late).", ["abroad"]) == "- fees: costs (hidden, late, abroad)."
+    assert with_terms("- 费用：费用。", ["国外"]) == "- 费用：费用 (国外)。"
 
 
 def test_chinese_bigrams_become_the_words_that_three_users_wrote() -> None:
