@@ -12,6 +12,7 @@ import click
 from prx.cli.program import prx
 from prx.settings.reference import KeyRow, sections
 
+IDLE = " (accepted; nothing in this version acts on it yet)"
 COMMON = ("json", "agent", "lang", "home", "config")
 FOLDER = Path(__file__).parent / "reference"
 MADE = "<!-- made by docs/build.py from the code; edit the code, then run it again -->"
@@ -68,7 +69,7 @@ def configuration_page() -> str:
 
 
 def _key_row(row: KeyRow) -> str:
-    cells = (f"`{row.name}`", f"`{row.default}`", row.allowed, row.doc)
+    cells = (f"`{row.name}`", f"`{row.default}`", row.allowed, row.doc + IDLE * row.idle)
     return "| " + " | ".join(map(_cell, cells)) + " |"
 
 

@@ -34,6 +34,7 @@ class Declared:
     check: Check | None
     alias: str
     secret: bool
+    idle: bool
 
 
 @cache
@@ -53,6 +54,7 @@ def declared(section: type) -> Mapping[str, Declared]:
             check=item.metadata.get("check"),
             alias=item.metadata.get("alias", ""),
             secret=bool(item.metadata.get("secret")),
+            idle=bool(item.metadata.get("idle")),
         )
     return MappingProxyType(found)
 
@@ -91,6 +93,9 @@ class Builder:
     def blame(self, path: Path, what: str) -> None:
         """Add a problem at the place where `path` was given."""
         self.problems.append(Problem(self._origin(path).at(path), what))
+
+    def _note(self, path: Path, what: str) -> None:
+        self.notes.append(f"{self._origin(path).at(path)}: {what}")
 
     def section(self, kind: type, values: Any, path: Path) -> Any:
         """A section from its table; keys not given, or given wrongly, keep their default."""
@@ -166,6 +171,8 @@ class Builder:
         if key.check is not None and not key.check.accepts(fitted):
             self.blame(path, f"{dotted(path)} = {_shown(value)} is not accepted; allowed: {allowed(key)}")
             return _FAULTY
+        if key.idle and fitted != key.default:
+            self._note(path, f"{dotted(path)} is set, but nothing in this version acts on it yet")
         return fitted
 
     def _behind(self, key: Declared, value: Any, path: Path) -> Any:
@@ -176,7 +183,7 @@ class Builder:
         except LookupError as error:
             text = f"{dotted(path)} = {_shown(value)}: {error.args[0]}"
             if key.secret:
-                self.notes.append(f"{self._origin(path).at(path)}: {text}; it counts as not configured")
+                self._note(path, f"{text}; it counts as not configured")
                 return key.default
             self.blame(path, text)
             return _FAULTY

@@ -135,12 +135,21 @@ COUNT = Between(1)
 COUNT_OR_ZERO = Between(0)
 
 
-def key(default: T, doc: str, check: Check | None = None, *, alias: str = "", secret: bool = False) -> T:
+def key(
+    default: T,
+    doc: str,
+    check: Check | None = None,
+    *,
+    alias: str = "",
+    secret: bool = False,
+    idle: bool = False,
+) -> T:
     """Declare a key of a section: what it is when absent, what it means, what it accepts.
 
     `alias` is a second spelling; a `secret` is never printed or hashed, and may be missing in the
-    environment (the model role then counts as not configured).
+    environment (the model role then counts as not configured). An `idle` key is of the source documents
+    but nothing in this version acts on it yet: setting it gives a note, and the reference says so.
     """
-    metadata = {"doc": doc, "check": check, "alias": alias, "secret": secret}
+    metadata = {"doc": doc, "check": check, "alias": alias, "secret": secret, "idle": idle}
     made: T = field(default=default, repr=not secret, metadata=metadata)
     return made

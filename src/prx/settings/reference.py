@@ -11,13 +11,14 @@ from prx.settings.schema import Settings
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """One key: its name in the section, default, accepted values and meaning."""
+    """One key: its name in the section, default, accepted values, meaning; `idle` when nothing acts on it."""
 
     name: str
     path: str
     default: str
     allowed: str
     doc: str
+    idle: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,14 @@ def _pages(section: type, path: tuple[str, ...], header: str) -> Iterator[Sectio
     keys = declared(section)
     plain = [key for key in keys.values() if section_in(key.kind) is None]
     rows = tuple(
-        KeyRow(key.name, ".".join((*path, key.name)), toml_text(key.default), allowed(key), key.doc)
+        KeyRow(
+            key.name,
+            ".".join((*path, key.name)),
+            toml_text(key.default),
+            allowed(key),
+            key.doc,
+            key.idle,
+        )
         for key in plain
     )
     if rows:

@@ -23,10 +23,12 @@ class MemoryLayer:
         alias="interval",
     )
     compaction_threshold: int = key(
-        10, "Clusters with more entries than this are summarised", keys.Between(2)
+        10, "Clusters with more entries than this are summarised", keys.Between(2), idle=True
     )
-    cluster_similarity: float = key(0.8, "Similarity from which entries share a topic", keys.SHARE)
-    min_access_count: int = key(2, "Confirmed uses that keep an entry from being pruned", keys.COUNT_OR_ZERO)
+    cluster_similarity: float = key(0.8, "Similarity from which entries share a topic", keys.SHARE, idle=True)
+    min_access_count: int = key(
+        2, "Confirmed uses that keep an entry from being pruned", keys.COUNT_OR_ZERO, idle=True
+    )
     risk_threshold: float = key(0.5, "A memory change with less risk than this needs no person", keys.SHARE)
 
 
@@ -41,7 +43,9 @@ class PromptLayer:
         keys.SCHEDULE,
         alias="interval",
     )
-    min_samples: int = key(50, "Sessions that a prompt needs before a change to it is proposed", keys.COUNT)
+    min_samples: int = key(
+        50, "Sessions that a prompt needs before a change to it is proposed", keys.COUNT, idle=True
+    )
     confidence_level: float = key(
         0.95,
         "Confidence that an experiment on a prompt needs, if above experiments.confidence_level",
@@ -69,7 +73,9 @@ class StrategyLayer:
     rollback_window_hours: float = key(
         168.0, "Hours after which an applied strategy change is confirmed or undone", keys.HOURS
     )
-    max_policy_changes_per_cycle: int = key(3, "Strategy proposals that one cycle may make", keys.COUNT)
+    max_policy_changes_per_cycle: int = key(
+        3, "Strategy proposals that one cycle may make", keys.COUNT, idle=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class Pipeline:
     """When the engine looks for work, and what must hold before it starts."""
 
     gate_check_interval_secs: int = key(
-        3600, "Seconds between two looks for due work", keys.Between(1, 86400)
+        3600, "Seconds between two looks for due work", keys.Between(1, 86400), idle=True
     )
     min_data_points: int = key(
         100, "Interactions that must be recorded before a proposal is made", keys.COUNT_OR_ZERO
@@ -221,22 +227,24 @@ class Fitness:
 class DecisionDatabase:
     """Where decisions are kept when storage is a database."""
 
-    backend: str = key("sqlite", "Kind of database", keys.OneOf(("sqlite", "postgres")))
-    path: str = key("", "File, or connection URL of PostgreSQL; empty: the ledger in $PRX_HOME", secret=True)
+    backend: str = key("sqlite", "Kind of database", keys.OneOf(("sqlite", "postgres")), idle=True)
+    path: str = key(
+        "", "File, or connection URL of PostgreSQL; empty: the ledger in $PRX_HOME", secret=True, idle=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionLog:
     """The record of what was decided and why. The ledger keeps it always; file adds an export."""
 
-    enabled: bool = key(True, "Write the export (the ledger's own record cannot be turned off)")
+    enabled: bool = key(True, "Write the export (the ledger's own record cannot be turned off)", idle=True)
     storage: str = key(
-        "database", "file: also write the decisions as files", keys.OneOf(("file", "database"))
+        "database", "file: also write the decisions as files", keys.OneOf(("file", "database")), idle=True
     )
-    path: str = key("", "Folder of the files; empty: decisions/ in $PRX_HOME")
-    format: str = key("jsonl", "One object a line, or indented", keys.OneOf(("jsonl", "json")))
-    retention_days: int = key(180, "Days that files are kept; 0: for ever", keys.COUNT_OR_ZERO)
-    max_entries: int = key(10000, "Decisions in one file before the next begins", keys.COUNT)
+    path: str = key("", "Folder of the files; empty: decisions/ in $PRX_HOME", idle=True)
+    format: str = key("jsonl", "One object a line, or indented", keys.OneOf(("jsonl", "json")), idle=True)
+    retention_days: int = key(180, "Days that files are kept; 0: for ever", keys.COUNT_OR_ZERO, idle=True)
+    max_entries: int = key(10000, "Decisions in one file before the next begins", keys.COUNT, idle=True)
     database: DecisionDatabase = DecisionDatabase()
 
 
@@ -339,17 +347,17 @@ class Breaker:
 class Watch:
     """The time between a promotion and its confirmation."""
 
-    holdback: float = key(0.1, "Share of the units that stay on the previous version", keys.SHARE)
-    holdback_hours: float = key(168.0, "Hours that they stay", keys.HOURS_OR_ZERO)
+    holdback: float = key(0.1, "Share of the units that stay on the previous version", keys.SHARE, idle=True)
+    holdback_hours: float = key(168.0, "Hours that they stay", keys.HOURS_OR_ZERO, idle=True)
     holdback_min_sessions_per_day: int = key(
-        600, "Traffic from which units are held back", keys.COUNT_OR_ZERO
+        600, "Traffic from which units are held back", keys.COUNT_OR_ZERO, idle=True
     )
     on_unconfirmed: str = key(
         "revert",
         "A memory change with too little data at the end of its window",
         keys.OneOf(("revert", "keep")),
     )
-    max_failed_cycles: int = key(3, "Failed cycles in a row that pause the engine", keys.COUNT)
+    max_failed_cycles: int = key(3, "Failed cycles in a row that pause the engine", keys.COUNT, idle=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,17 +377,26 @@ class Metric:
     """A metric of your own, fed by feedback of the same name."""
 
     type: str = key(
-        "mean", "mean of the values, or rate of sessions with a value above 0", keys.OneOf(("mean", "rate"))
+        "mean",
+        "mean of the values, or rate of sessions with a value above 0",
+        keys.OneOf(("mean", "rate")),
+        idle=True,
     )
-    better: str = key("higher", "Which direction is good", keys.OneOf(("higher", "lower")))
-    window_hours: float = key(24.0, "Hours after the session's start in which values count", keys.HOURS)
+    better: str = key("higher", "Which direction is good", keys.OneOf(("higher", "lower")), idle=True)
+    window_hours: float = key(
+        24.0, "Hours after the session's start in which values count", keys.HOURS, idle=True
+    )
     role: str = key(
         "report",
         "primary replaces the composite, guardrail blocks a promotion, report is shown",
         keys.OneOf(("primary", "guardrail", "report")),
+        idle=True,
     )
     margin: float = key(
-        0.05, "guardrail only: how much worse is still accepted, in the metric's unit", keys.POSITIVE
+        0.05,
+        "guardrail only: how much worse is still accepted, in the metric's unit",
+        keys.POSITIVE,
+        idle=True,
     )
 
 

@@ -22,8 +22,9 @@ def starting_text() -> str:
         if name not in _SHOWN or page.header.startswith("[["):
             continue
         lines += ["", f"# {page.doc.splitlines()[0]}", page.header]
-        width = max(len(f"{row.name} = {row.default}") for row in page.rows)
-        lines += [f"# {f'{row.name} = {row.default}'.ljust(width)}  # {row.doc}" for row in page.rows]
+        rows = [row for row in page.rows if not row.idle]
+        width = max(len(f"{row.name} = {row.default}") for row in rows)
+        lines += [f"# {f'{row.name} = {row.default}'.ljust(width)}  # {row.doc}" for row in rows]
     return "\n".join(lines) + "\n"
 
 
