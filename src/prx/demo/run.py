@@ -17,6 +17,7 @@ from rich.table import Table
 
 from prx.demo.bank import Customers
 from prx.demo.desk import AGENT, Desk
+from prx.demo.judge import SimulatedJudge
 from prx.demo.plot import fitness_plot
 from prx.demo.simulated import SimulatedModel
 from prx.demo.story import DAYS, Scene, Story, counts
@@ -57,6 +58,9 @@ schedule = "86400"
 [self_evolution.experiments]
 outcome_window_hours = 1.0
 
+[self_evolution.judge]
+live_share = 0.4
+
 [self_evolution.models.judge]
 checker = "exact_label"
 """
@@ -90,7 +94,7 @@ def run(
         agent=AGENT,
         now=clock,
         ids=Ids(random.Random(seed)),
-        models=Models(agent=model),
+        models=Models(agent=model, judge=SimulatedJudge()),
         settings=demo_settings(),
         durable=False,
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prx.domain.plaintext import folded
 from prx.domain.records import Interaction, Trace
 
-ANSWER_NAMES = ("correction", "expected", "answer", "label")
+ANSWER_NAMES = ("correction", "expected", "answer", "label", "correct_label", "expected_answer")
 MAX_REQUEST = 4000
 MAX_ANSWER = 200
 _NUMBER_WORDS = frozenset({"up", "down", "yes", "no", "true", "false"})

@@ -15,6 +15,7 @@ from prx.engine.breakers import tick_breakers
 from prx.engine.context import Context, control_of
 from prx.engine.cycle import analyse_when_due, evolve_when_due
 from prx.engine.intake import freeze_token_targets, register_prompts, score_sessions
+from prx.engine.judging import judge_live
 from prx.engine.lease import Busy, leased
 from prx.engine.path import advance_proposals
 from prx.engine.report import Report
@@ -174,6 +175,7 @@ class Engine:
                 ran(tx, turn.agent, WATCH, every=WATCH_EVERY)
         if control.paused or control.killed:
             return
+        judge_live(turn)
         tick_experiments(turn)
         analyse_when_due(turn)
         if turn.settings.enabled:

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from prx.domain.records import Feedback, FeedbackName, Interaction, Message, Terminal, Trace
+from prx.domain.told import ANSWER_NAMES
 from prx.prove.toolbook import ToolBook
-
-# names under which an app tells the right answer itself
-EXPECTED_NAMES = ("correct_label", "expected", "expected_answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ def expected_answer(trace: Trace, interaction: Interaction) -> str | None:
 
     Feedback for the session counts for its last call only.
     """
-    told = [f for f in _about(trace, interaction) if f.name in EXPECTED_NAMES and isinstance(f.value, str)]
+    told = [f for f in _about(trace, interaction) if f.name in ANSWER_NAMES and isinstance(f.value, str)]
     if told:
         return str(max(told, key=lambda f: (f.at, f.record_id)).value)
     extra = interaction.extra.get("expected")
