@@ -172,6 +172,13 @@ def test_memory_is_bounded_and_a_sampled_pattern_is_still_found() -> None:
     assert finding.rate.count / finding.rate.total == pytest.approx(0.5, abs=0.12)  # type: ignore[union-attr]
 
 
+def test_one_unit_fills_no_more_than_its_share_of_the_memory() -> None:
+    traces, scores = traffic([Asked("loud") for _ in range(50)] + [Asked("calm")])
+    rules = AnalyzeRules(sessions_per_unit=3)
+    analysis = examine(traces, scores, agent="default", now=NOW, ids=fresh_ids(), rules=rules)
+    assert (analysis.sessions, analysis.sampled) == (51, 4)
+
+
 def test_without_enough_traffic_every_detector_says_so() -> None:
     traces, scores = traffic([Asked("u1", ok=False)])
     analysis = examine(traces, scores, agent="default", now=NOW, ids=fresh_ids())

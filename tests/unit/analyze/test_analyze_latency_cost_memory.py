@@ -38,6 +38,12 @@ def test_a_model_three_times_slower_is_found_with_the_ratio() -> None:
     assert finding.numbers["units"] == 80
 
 
+def test_a_slow_model_seen_by_few_units_is_an_open_question() -> None:
+    analysis = examined(waits(1, 20.0)[:38])
+    assert "latency_outlier" in {note.detector for note in analysis.undecided}
+    assert not [f for f in analysis.findings if f.kind is FindingKind.LATENCY_OUTLIER]
+
+
 def test_a_shift_of_a_tenth_is_no_outlier_however_certain() -> None:
     rng = random.Random(2)
     asked = [
@@ -126,6 +132,12 @@ def test_a_gap_without_intents_is_named_by_its_word_in_each_language(word: str) 
     asked += [Asked(f"v{n}", None, request=" ".join(rng.sample(others, 3)), recall=0.8) for n in range(180)]
     (finding,) = of_kind(asked, FindingKind.MEMORY_GAP)
     assert finding.intent == word
+
+
+def test_words_that_come_together_make_one_gap() -> None:
+    asked = [Asked(f"u{n}", None, request="passport visa embassy") for n in range(60)]
+    asked += [Asked(f"v{n}", None, request=f"card number{n % 9}", recall=0.8) for n in range(180)]
+    assert len(of_kind(asked, FindingKind.MEMORY_GAP)) == 1
 
 
 def test_where_memory_is_not_used_the_gap_is_an_open_question() -> None:
