@@ -14,7 +14,7 @@ import numpy as np
 from prx.domain.answers import Interval, NotEnoughData
 from prx.domain.errors import BadStatistics
 from prx.stats.dimensions import FrozenDimensions, checked_weights, choose_dimensions
-from prx.stats.influence import Spread, Term, spread, stratum_means
+from prx.stats.influence import Term, reach, spread, stratum_means
 from prx.stats.tails import t_interval, t_to_z, two_sided_p, upper_p
 from prx.stats.unitsums import ArmSums, ArmTable, UnitSum, as_table, on_grid
 
@@ -138,8 +138,8 @@ def composite(
         if isinstance(found, NotEnoughData):
             return found
         differences.append(found)
-    spreads = tuple(spread(arm, of, rho) for arm, of in zip(arms, terms, strict=True))
-    return _tested(arms, spreads, tuple(differences), least)
+    precision = _variances(arms, terms, tuple(differences), rho, least)
+    return precision if isinstance(precision, NotEnoughData) else _tested(arms, precision, tuple(differences))
 
 
 def by_dimension(
@@ -186,25 +186,43 @@ def _difference(
     )
 
 
-def _tested(
+@dataclass(frozen=True, slots=True)
+class _Precision:
+    """Of both arms: variance of the mean, and G_eff."""
+
+    variances: tuple[float, ...]
+    effective: tuple[float, ...]
+
+
+def _variances(
     arms: tuple[ArmTable, ArmTable],
-    spreads: tuple[Spread, ...],
+    terms: tuple[list[Term], list[Term]],
     differences: tuple[DimensionDifference, ...],
+    rho: float,
     floor: Floor,
-) -> Composite | NotEnoughData:
-    effective = [1.0 / own.leverages for own in spreads]
+) -> _Precision | NotEnoughData:
+    spreads = [spread(arm, of, rho) for arm, of in zip(arms, terms, strict=True)]
+    effective = tuple(1.0 / own.leverages for own in spreads)
     least = max(floor.units, 2.0)
     for name, units in zip(("control", "treatment"), effective, strict=True):
         if units < least * (1 - _SAME):
             return NotEnoughData(f"{units:.1f} of {least:g} effective units in the {name} arm")
-    means = [math.fsum(d.weight * getattr(d, name) for d in differences) for name in ("control", "treatment")]
-    none = _SAME * max(1.0, *map(abs, means))
-    if max(own.reach for own in spreads) <= none:
+    size = max(1.0, *(d.weight * max(abs(d.control), abs(d.treatment)) for d in differences))
+    constant = [own.variance <= 2 * (_SAME * size) ** 2 * own.leverages for own in spreads]
+    if all(constant):
         return NotEnoughData("every unit of both arms scores the same; the spread cannot be estimated")
-    variances = [
-        own.variance if own.reach > none else (other.reach / units) ** 2
-        for own, other, units in zip(spreads, reversed(spreads), effective, strict=True)
-    ]
+    variances = [own.variance for own in spreads]
+    if any(constant):
+        still = constant.index(True)
+        variances[still] = (reach(arms[1 - still], terms[1 - still], rho) / effective[still]) ** 2
+    return _Precision(tuple(variances), effective)
+
+
+def _tested(
+    arms: tuple[ArmTable, ArmTable], precision: _Precision, differences: tuple[DimensionDifference, ...]
+) -> Composite:
+    variances, effective = precision.variances, precision.effective
+    means = [math.fsum(d.weight * getattr(d, name) for d in differences) for name in ("control", "treatment")]
     variance = sum(variances)
     df = variance**2 / sum(v**2 / (g - 1.0) for v, g in zip(variances, effective, strict=True))
     delta = math.fsum(d.weight * d.difference for d in differences)

@@ -1,5 +1,6 @@
 """Weighted means of one arm and what each unit contributes to their error, in pieces that fit the cache."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,11 +30,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """leverages: sum h_i^2; variance: sum psi_i^2 / (1 - h_i); reach: furthest unit from the mean."""
+    """leverages: sum of h_i^2 over units; variance: sum of psi_i^2 / (1 - h_i), infinite for one unit."""
 
     leverages: float
     variance: float
-    reach: float
 
 
 def stratum_means(arm: ArmTable, dimension: str, rho: float, strata: int) -> StratumMeans:
@@ -42,58 +42,69 @@ def stratum_means(arm: ArmTable, dimension: str, rho: float, strata: int) -> Str
     for rows in _pieces(len(arm.unit)):
         n, total = arm.n[dimension][rows].astype(np.float64), arm.total[dimension][rows]
         shrink = _shrink(n, rho)
-        n *= shrink
-        shrink *= total
         if strata == 1:
-            weight += n.sum()
-            summed += shrink.sum()
+            weight += _dot(n, shrink)
+            summed += _dot(total, shrink)
         else:
-            weight += summed_by(arm.stratum[rows], n, strata)
-            summed += summed_by(arm.stratum[rows], shrink, strata)
+            weight += summed_by(arm.stratum[rows], n * shrink, strata)
+            summed += summed_by(arm.stratum[rows], total * shrink, strata)
     return StratumMeans(weight, np.divide(summed, weight, out=np.zeros(strata), where=weight > 0))
 
 
 def spread(arm: ArmTable, terms: list[Term], rho: float) -> Spread:
     """Sums over units, psi_i = sum_d w_d a_id (y_id - mu_d) / A_d and h_i = sum_d w_d a_id / A_d."""
-    leverages, variance, reach = 0.0, 0.0, 0.0
+    leverages, variance = 0.0, 0.0
+    for psi, leverage in _per_unit(arm, terms, rho):
+        leverages += _dot(leverage, leverage)
+        np.subtract(1.0, leverage, out=leverage)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.divide(psi, leverage, out=leverage)
+        variance += _dot(psi, leverage)
+    return Spread(leverages, math.inf if math.isnan(variance) else variance)
+
+
+def reach(arm: ArmTable, terms: list[Term], rho: float) -> float:
+    """Largest distance of a unit from its arm's mean, |psi_i| / h_i, score points."""
+    furthest = 0.0
+    for psi, leverage in _per_unit(arm, terms, rho):
+        seen = leverage > 0
+        furthest = max(furthest, float((np.abs(psi[seen]) / leverage[seen]).max(initial=0.0)))
+    return furthest
+
+
+def _per_unit(arm: ArmTable, terms: list[Term], rho: float) -> Iterator[tuple[Floats, Floats]]:
+    """psi and h of all units, in pieces where a unit is one row."""
     if arm.units == len(arm.unit):
-        parts: Iterator[tuple[Floats, Floats]] = (
-            _contributions(arm, terms, rho, rows) for rows in _pieces(len(arm.unit))
-        )
-    else:
-        whole = _contributions(arm, terms, rho, slice(None))
-        parts = iter([(summed_by(arm.unit, whole[0], arm.units), summed_by(arm.unit, whole[1], arm.units))])
-    for psi, leverage in parts:
-        leverages += float(np.square(leverage).sum())
-        distance = np.abs(psi)
-        np.divide(distance, leverage, out=distance, where=leverage > 0)
-        reach = max(reach, float(distance.max(initial=0.0)))
-        # An arm that is one single unit has leverage 1; it never passes the floor of two effective units.
-        np.square(psi, out=psi)
-        psi /= np.maximum(1.0 - leverage, 1e-12)
-        variance += float(psi.sum())
-    return Spread(leverages, variance, reach)
+        for rows in _pieces(len(arm.unit)):
+            yield _contributions(arm, terms, rho, rows)
+        return
+    psi, leverage = _contributions(arm, terms, rho, slice(None))
+    yield summed_by(arm.unit, psi, arm.units), summed_by(arm.unit, leverage, arm.units)
 
 
 def _contributions(arm: ArmTable, terms: list[Term], rho: float, rows: slice) -> tuple[Floats, Floats]:
-    size = len(arm.unit[rows])
-    psi, leverage = np.zeros(size), np.zeros(size)
-    for term in terms:
-        n, total = arm.n[term.dimension][rows].astype(np.float64), arm.total[term.dimension][rows]
-        scale = _shrink(n, rho)
-        if len(term.mean) == 1:
-            scale *= term.scale[0]
-            away = n * term.mean[0]
-        else:
-            stratum = arm.stratum[rows]
-            scale *= term.scale[stratum]
-            away = n * term.mean[stratum]
-        np.subtract(total, away, out=away)
-        away *= scale
-        psi += away
-        scale *= n
-        leverage += scale
+    psi, leverage = _contribution(arm, terms[0], rho, rows)
+    for term in terms[1:]:
+        more = _contribution(arm, term, rho, rows)
+        psi += more[0]
+        leverage += more[1]
     return psi, leverage
+
+
+def _contribution(arm: ArmTable, term: Term, rho: float, rows: slice) -> tuple[Floats, Floats]:
+    n, total = arm.n[term.dimension][rows].astype(np.float64), arm.total[term.dimension][rows]
+    scale = _shrink(n, rho)
+    if len(term.mean) == 1:
+        scale *= term.scale[0]
+        away = n * term.mean[0]
+    else:
+        stratum = arm.stratum[rows]
+        scale *= term.scale[stratum]
+        away = n * term.mean[stratum]
+    np.subtract(total, away, out=away)
+    away *= scale
+    scale *= n
+    return away, scale
 
 
 def _shrink(n: Floats, rho: float) -> Floats:
@@ -101,6 +112,11 @@ def _shrink(n: Floats, rho: float) -> Floats:
     shrink = n * rho
     shrink += 1.0 - rho
     return np.divide(1.0, shrink, out=shrink)
+
+
+def _dot(left: Floats, right: Floats) -> float:
+    """Sum of products in one pass; not BLAS, whose order of adding depends on its threads."""
+    return float(np.einsum("i,i->", left, right))
 
 
 def _pieces(rows: int) -> Iterator[slice]:
