@@ -1,31 +1,19 @@
-"""Exit probabilities of a score process at a few looks, and the boundaries that spend alpha over them.
+"""Exit probabilities of a score process at a few looks, and the boundaries that spend alpha over them."""
 
-Recursive integration after Armitage, McPherson and Rowe (1969) and Jennison and Turnbull (2000, ch. 19):
-the sub-density of paths that no bound has stopped is carried from look to look on Gauss-Legendre panels.
-Scores S_k = Z_k sqrt(I_k) have independent increments N(drift (I_k - I_{k-1}), I_k - I_{k-1}).
-"""
-
-import functools
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from prx.domain.errors import BadStatistics
+from prx.stats.paths import Paths
 from prx.stats.spending import Spending, spent
-
-Array = NDArray[np.float64]
 
 _FARTHEST = 8.0  # a bound beyond it is no bound
 _NEGLIGIBLE = 1e-12  # alpha below it is kept for the next look: its bound could not be told from none
-_REACH = 8.5  # an open side of the grid ends this many standard deviations out
-_PANEL_NODES = 24
-_PANEL_WIDTH = 10.0  # in standard deviations of the narrower neighbouring increment: error below 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +107,7 @@ def solve_upper(
     `frozen` holds bounds of earlier looks that were already used and stay as they are. A bound beyond 8, or
     one that would spend under 1e-12, is `inf` and its alpha goes to the next look, unless `limited` is off.
     """
-    path = _Path(drift=0.0)
+    path = Paths(drift=0.0)
     bounds: list[float] = []
     before = 0.0
     for k, (here, target) in enumerate(zip(information, spent_by_look, strict=True)):
@@ -142,7 +130,7 @@ def solve_lower(
     information: Sequence[float], upper_z: Sequence[float], spent_by_look: Sequence[float], *, drift: float
 ) -> tuple[float, ...]:
     """Return lower z bounds, at most the upper ones, that paths with `drift` leave as told."""
-    path = _Path(drift=drift)
+    path = Paths(drift=drift)
     lower: list[float] = []
     used = 0.0
     for here, high, target in zip(information, upper_z, spent_by_look, strict=True):
@@ -153,7 +141,7 @@ def solve_lower(
     return tuple(lower)
 
 
-def _lower_bound(path: "_Path", gain: float, information: float, highest: float) -> float:
+def _lower_bound(path: Paths, gain: float, information: float, highest: float) -> float:
     if gain <= _NEGLIGIBLE:
         return -math.inf
     if path.below(information, highest) <= gain:
@@ -161,7 +149,7 @@ def _lower_bound(path: "_Path", gain: float, information: float, highest: float)
     return float(brentq(lambda z: path.below(information, z) - gain, -40.0, highest, xtol=1e-9))
 
 
-def _bound(path: "_Path", gain: float, information: float, sides: int, limited: bool) -> float:
+def _bound(path: Paths, gain: float, information: float, sides: int, limited: bool) -> float:
     if gain <= (_NEGLIGIBLE if limited else 0.0):
         return math.inf
     bound = path.bound_for(gain / sides, information)
@@ -185,7 +173,7 @@ def crossing(
         raise BadStatistics(f"{len(info)} looks, but {len(upper_z)} upper and {len(lower)} lower bounds")
     if not math.isfinite(drift) or any(math.isnan(z) for z in (*upper_z, *lower)):
         raise BadStatistics("drift and bounds must be numbers; one of them is not")
-    path = _Path(drift=drift)
+    path = Paths(drift=drift)
     ups, downs = [], []
     for here, low, high in zip(info, lower, upper_z, strict=True):
         if low > high:
@@ -207,8 +195,8 @@ class UpwardExits:
     def __init__(
         self, information: Sequence[float], upper_z: Sequence[float], lower_z: Sequence[float]
     ) -> None:
-        path = _Path(drift=0.0)
-        self._steps: list[tuple[_Path, float, float]] = []
+        path = Paths(drift=0.0)
+        self._steps: list[tuple[Paths, float, float]] = []
         for here, low, high in zip(checked_information(information), lower_z, upper_z, strict=True):
             self._steps.append((path, here, high))
             path = path.after(here, low, high)
@@ -246,117 +234,3 @@ def _spending_times(
     if not all(0.0 <= t <= 1.0 for t in times):
         raise BadStatistics(f"spending times must lie in [0, 1], got {times}")
     return (*times[:-1], 1.0) if final else times
-
-
-class _Path:
-    """Where unstopped paths are after the last look that had a bound: the sub-density of their score."""
-
-    __slots__ = ("_before", "_information", "_lower", "_memo", "_upper", "drift")
-
-    def __init__(
-        self,
-        *,
-        drift: float,
-        before: "_Path | None" = None,
-        information: float = 0.0,
-        lower: float = -math.inf,
-        upper: float = math.inf,
-    ) -> None:
-        self.drift = drift
-        self._before = before
-        self._information = information
-        self._lower = lower
-        self._upper = upper
-        self._memo: tuple[float, Array, Array] | None = None
-
-    def after(self, information: float, lower: float, upper: float) -> "_Path":
-        # A look without a bound changes nothing: increments add up.
-        if lower == -math.inf and upper == math.inf:
-            return self
-        return _Path(drift=self.drift, before=self, information=information, lower=lower, upper=upper)
-
-    def above(self, information: float, z: float, tilt: float = 0.0) -> float:
-        """P(not stopped so far and Z at `information` is at or above `z`), with `tilt` added to the drift."""
-        if z == math.inf:
-            return 0.0
-        return self._tail(information, z, tilt, upper=True)
-
-    def below(self, information: float, z: float) -> float:
-        if z == -math.inf:
-            return 0.0
-        return self._tail(information, z, 0.0, upper=False)
-
-    def _tail(self, information: float, z: float, tilt: float, *, upper: bool) -> float:
-        sign = 1.0 if upper else -1.0
-        drift = self.drift + tilt
-        if self._before is None:
-            return float(ndtr(-sign * (z - drift * math.sqrt(information))))
-        nodes, mass = self._grid(information)
-        if tilt != 0.0:
-            # Likelihood ratio of the score so far: another drift needs no new recursion.
-            here = self._information
-            mass = mass * np.exp(tilt * (nodes - (self.drift + 0.5 * tilt) * here))
-        gap = information - self._information
-        away = (z * math.sqrt(information) - nodes - drift * gap) / math.sqrt(gap)
-        return float(mass @ ndtr(-sign * away))
-
-    def bound_for(self, target: float, information: float) -> float:
-        """z above which exactly `target`, in (0, 1), of the null paths leave."""
-        highest = float(-ndtri(target))  # the bound if no path had been stopped before
-        if self._before is None:
-            return highest
-        nodes, mass = self._grid(information)
-        root_gap = math.sqrt(information - self._information)
-        scale = math.sqrt(information) / root_gap
-        goal = math.log(target)
-        z = min(self._upper, highest)
-        # The tail is log-concave: Newton on its logarithm overshoots from the left once, from the right not.
-        for _ in range(60):
-            away = z * scale - nodes / root_gap
-            tail = float(mass @ ndtr(-away))
-            slope = float(mass @ np.exp(-0.5 * away * away)) * scale / math.sqrt(2.0 * math.pi)
-            if tail <= 0.0 or slope <= 0.0:
-                z -= 1.0
-                continue
-            step = min((math.log(tail) - goal) * tail / slope, highest - z)
-            z += step
-            if abs(step) < 1e-12:
-                break
-        return z
-
-    def _grid(self, following: float) -> tuple[Array, Array]:
-        """Nodes and probability masses of the score at this look, fine enough for a look at `following`."""
-        if self._memo is None or self._memo[0] != following:
-            self._memo = (following, *self._integrate(following))
-        return self._memo[1], self._memo[2]
-
-    def _integrate(self, following: float) -> tuple[Array, Array]:
-        before = self._before or self
-        root = math.sqrt(self._information)
-        mean = self.drift * root
-        low = max(self._lower, min(-_REACH, mean - _REACH))
-        high = max(low, min(self._upper, max(_REACH, mean + _REACH)))
-        came = self._information - before._information
-        finest = math.sqrt(min(came, following - self._information))
-        panels = max(1, math.ceil((high - low) * root / (_PANEL_WIDTH * finest)))
-        unit_nodes, unit_weights = _panels(panels)
-        width = (high - low) * root
-        nodes = low * root + width * unit_nodes
-        if before._before is None:
-            away = (nodes - self.drift * self._information) / root
-            density = np.exp(-0.5 * away * away) / (root * math.sqrt(2.0 * math.pi))
-        else:
-            earlier, mass = before._grid(self._information)
-            jump = (nodes[:, None] - earlier[None, :] - self.drift * came) / math.sqrt(came)
-            # Not `@`: BLAS may spread this small product over threads, which need not be bit-equal.
-            spread = np.einsum("ij,j->i", np.exp(-0.5 * jump * jump), mass)
-            density = spread / math.sqrt(2.0 * math.pi * came)
-        return nodes, density * unit_weights * width
-
-
-@functools.lru_cache(maxsize=512)
-def _panels(count: int) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and weights on [0, 1], `count` equal panels."""
-    nodes, weights = np.polynomial.legendre.leggauss(_PANEL_NODES)
-    left = np.arange(count)[:, None] / count
-    return (left + (nodes + 1.0) / (2.0 * count)).ravel(), np.tile(weights / (2.0 * count), count)
