@@ -237,7 +237,7 @@ def cells() -> list[Cell]:
             group,
             name.replace("-", " "),
             1700 + i,
-            7_000,
+            7_000 if i < 3 else 3_000,
             200,
             rejects(world),
             0.043,
