@@ -115,8 +115,8 @@ def _shrink(n: Floats, rho: float) -> Floats:
 
 
 def _dot(left: Floats, right: Floats) -> float:
-    """Sum of products in one pass; not BLAS, whose order of adding depends on its threads."""
-    return float(np.einsum("i,i->", left, right))
+    """Sum of products; in pieces below the size from which BLAS threads, and with them the order, come in."""
+    return math.fsum(float(np.dot(left[rows], right[rows])) for rows in _pieces(len(left)))
 
 
 def _pieces(rows: int) -> Iterator[slice]:
