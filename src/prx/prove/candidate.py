@@ -34,7 +34,7 @@ _MARKER = re.compile(r"<!--\s*/?\s*prx\s*:\s*fixed\s*-->", re.IGNORECASE)
 
 
 def content_checks(given: GateInput, rules: GateRules) -> Iterator[Check]:
-    """Scope, syntax and text of the change, in this order; stops where reading on makes no sense."""
+    """Scope, syntax, size and text of the change, in this order; stops where reading on makes no sense."""
     scope = _scope(given, rules)
     yield Check("scope", scope or Passed("only what may evolve is touched"))
     if scope is not None:
@@ -46,7 +46,7 @@ def content_checks(given: GateInput, rules: GateRules) -> Iterator[Check]:
         if isinstance(change, PromptPatch):
             yield from _prompt_text(given, change, rules)
         elif isinstance(change, MemoryPatch):
-            yield from _memory_text(given, change)
+            yield from _memory_text(given, change, rules)
 
 
 def _scope(given: GateInput, rules: GateRules) -> Failed | None:
@@ -107,18 +107,25 @@ def _prompt_text(given: GateInput, change: PromptPatch, rules: GateRules) -> Ite
     before = texts[change.prompt]
     after = apply_prompt_ops(before, change.ops)
     unframed = _without_frames(before, after, change)
-    yield Check("size", *_size(given, change, before, after, rules))
+    size, numbers = _size(given, change, before, after, rules)
+    yield Check("size", size, numbers)
+    if len(after) > rules.max_chars:
+        return
     hidden = hidden_text(before, unframed)
     yield Check("hidden", hidden or Passed("no hidden or encoded text"))
     wording = new_wording(before, unframed, given.known_tools) or lost_safeguards(before, after)
-    numbers = {"tables": wording_digest()}
-    yield Check("wording", wording or Passed("nothing that an edit may not bring"), numbers)
+    yield Check(
+        "wording", wording or Passed("nothing that an edit may not bring"), {"tables": wording_digest()}
+    )
     yield Check("memorised", _memorised(before, after, given.sealed_texts, rules.memorised_words))
 
 
 def _size(
     given: GateInput, change: PromptPatch, before: str, after: str, rules: GateRules
 ) -> tuple[Answer, dict[str, Any]]:
+    if len(after) > rules.max_chars:
+        why = f"the prompt would have {len(after)} characters, at most {rules.max_chars}"
+        return Failed(why, "too_long"), {"characters": len(after)}
     numbers = {"before_words": text_size(before), "after_words": text_size(after)}
     if by_person(given.proposal):
         if numbers["after_words"] > rules.edit.max_size:
@@ -163,8 +170,12 @@ def _memorised(before: str, after: str, sealed: tuple[str, ...], length: int) ->
     return Passed(f"no {length} words in a row from {len(sealed)} sealed texts")
 
 
-def _memory_text(given: GateInput, change: MemoryPatch) -> Iterator[Check]:
+def _memory_text(given: GateInput, change: MemoryPatch, rules: GateRules) -> Iterator[Check]:
     text = "\n".join(op.text for op in change.ops if isinstance(op, MemoryAdd))
+    if len(text) > rules.max_chars:
+        long = Failed(f"{len(text)} characters in one change, at most {rules.max_chars}", "too_long")
+        yield Check("size", long)
+        return
     yield Check("hidden", hidden_text("", text) or Passed("no hidden or encoded text"))
     wording = new_wording("", text, given.known_tools)
     numbers = {"tables": wording_digest()}

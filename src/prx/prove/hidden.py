@@ -82,7 +82,9 @@ def _decode_once(text: str) -> Iterator[str]:
     yield from filter(_readable, _base64_texts(text))
     for match in _HEX.finditer(text):
         digits = re.sub(r"0x|\\x|[^0-9A-Fa-f]", "", match[0])
-        yield from filter(_readable, _utf8(bytes.fromhex(digits[: len(digits) // 2 * 2])))
+        # a neighbouring word such as "be" may read as hex too, so bytes that are no text are passed over
+        decoded = bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("utf-8", "ignore")
+        yield from filter(_readable, [decoded])
     for match in _ESCAPES.finditer(text):
         codes = (int(m[1] or m[2], 16) for m in _ESCAPE.finditer(match[0]))
         yield from filter(_readable, ["".join(chr(code) for code in codes if code < 0x110000)])

@@ -33,7 +33,7 @@ STRATEGY_BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class GateRules:
-    """Limits of the deterministic gate.
+    """Limits of the deterministic gate; a text over `max_chars` characters is not even read.
 
     `drift_steps`: how many single steps a number may stand away from the last approved strategy;
     `drift_growth`: how much a prompt may have grown since the last approved text, as a share.
@@ -41,6 +41,7 @@ class GateRules:
 
     min_data_points: int = 100
     edit: EditLimits = field(default_factory=lambda: EditLimits(growth=0.20, max_size=4000))
+    max_chars: int = 100_000
     drift_growth: float = 0.60
     drift_steps: int = 3
     max_changes_per_day: int = 4
