@@ -229,7 +229,54 @@ class PromptSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     text: str
 
 
-Record = SessionStart | Interaction | Feedback | SessionEnd | Assignment | Exposure | PromptSeen
+class MemoryWritten(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="memory_written"):
+    """A session asked to remember `text`; the record's id is the memory's id.
+
+    It carries its own scope, so that who may read it never depends on another record having arrived.
+    `shared`: for every user of the tenant; else for its user alone, or for its session where no user is
+    known. `subject`: what it is about; a later one on the same subject takes its place. `pinned`: never
+    pruned.
+    """
+
+    record_id: str
+    at: datetime
+    session_id: str
+    text: str
+    agent: str = DEFAULT_AGENT
+    env: str = PRODUCTION
+    tenant: str | None = None
+    user: str | None = None
+    shared: bool = False
+    kind: str = "note"
+    subject: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    pinned: bool = False
+
+
+class RecallLogged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="recall_logged"):
+    """A session recalled memories for `query`; `found` is what it was given, best first. Replays of logged
+    queries prove memory changes."""
+
+    record_id: str
+    at: datetime
+    session_id: str
+    query: str
+    found: tuple[Recall, ...] = ()
+    state: str = ""
+
+
+Record = (
+    SessionStart
+    | Interaction
+    | Feedback
+    | SessionEnd
+    | Assignment
+    | Exposure
+    | PromptSeen
+    | MemoryWritten
+    | RecallLogged
+)
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +288,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     assignments: tuple[Assignment, ...] = ()
     exposures: tuple[Exposure, ...] = ()
     ended_at: datetime | None = None
+    memories: tuple[MemoryWritten, ...] = ()
+    recalls: tuple[RecallLogged, ...] = ()
 
     @property
     def last_at(self) -> datetime:

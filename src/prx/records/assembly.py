@@ -10,7 +10,9 @@ from prx.domain.records import (
     Exposure,
     Feedback,
     Interaction,
+    MemoryWritten,
     PromptSeen,
+    RecallLogged,
     Record,
     SessionEnd,
     SessionStart,
@@ -85,6 +87,8 @@ def assemble(records: Iterable[Record], feedback: Iterable[Feedback]) -> Trace |
         assignments=tuple(one for one in ordered if isinstance(one, Assignment)),
         exposures=tuple(one for one in ordered if isinstance(one, Exposure)),
         ended_at=max((one.at for one in ordered if isinstance(one, SessionEnd)), default=None),
+        memories=tuple(one for one in ordered if isinstance(one, MemoryWritten)),
+        recalls=tuple(one for one in ordered if isinstance(one, RecallLogged)),
     )
 
 

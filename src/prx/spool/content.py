@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from prx.domain.codec import encode, plain
-from prx.domain.records import Feedback, Interaction, PromptSeen, Record
+from prx.domain.records import Feedback, Interaction, MemoryWritten, PromptSeen, RecallLogged, Record
 from prx.spool.redact import CREDENTIALS, PERSONAL, redact
 
 # Keys by which records are joined: changing one would tear a session apart.
 _IDENTIFIERS = frozenset(
     {"record_id", "session_id", "experiment_id", "at", "type", "user", "unit", "unit_source", "agent", "env"}
     | {"tenant", "ref", "variant", "assigned", "served", "terminal", "target", "target_kind", "version"}
+    | {"memory_id", "state", "valid_from", "valid_to"}
 )
 _REMEMBERED = 16_384  # characters; longer texts are read again each time
 
@@ -67,6 +68,10 @@ def envelope(record: Record) -> Record:
         )
     if isinstance(record, Feedback) and isinstance(record.value, str):
         return msgspec.structs.replace(record, value="[not recorded]")
+    if isinstance(record, MemoryWritten):
+        return msgspec.structs.replace(record, text="", subject=None)
+    if isinstance(record, RecallLogged):
+        return msgspec.structs.replace(record, query="")
     return record
 
 
