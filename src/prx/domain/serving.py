@@ -25,7 +25,8 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     """Champion and running experiments of one agent; `version` None before anything was registered.
 
     `baselines` maps a prompt name to the content hashes of default texts already registered, so that the
-    SDK reports a default once. `killed`: every request gets the champion, no experiment runs.
+    SDK reports a default once. `killed`: every request gets the champion, no experiment runs. `memory` is
+    the hash of the memory part that recall works under, empty before the first version.
     """
 
     agent: str = DEFAULT_AGENT
@@ -35,4 +36,5 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy = Strategy()
     experiments: tuple[ServedExperiment, ...] = ()
     killed: bool = False
+    memory: str = ""
     baselines: dict[str, tuple[str, ...]] = {}

@@ -33,6 +33,7 @@ def serving(view: View, agent: str) -> Serving:
         strategy=_strategy(view, manifest.strategy),
         experiments=tuple(one for one in served if one is not None),
         killed=killed,
+        memory=manifest.memory,
         baselines=registered,
     )
 

@@ -26,6 +26,7 @@ from prx.domain.serving import Serving
 from prx.domain.times import utc_now
 from prx.live.calls import Call
 from prx.live.intent import classify as by_words
+from prx.live.memories import Recaller, no_memories
 from prx.live.prices import Prices
 from prx.live.runtime import Classify, Runtime
 from prx.live.session import CURRENT, Scope, Session
@@ -40,7 +41,8 @@ class Evolution:
 
     Args: `serving`: champion and experiments of an agent, from memory (a ServingPoller). `sink`: takes each
         record, such as a spool writer's `append`. `flush`: brings what was taken to safety within the given
-        seconds and says whether it did. `on_close`: runs once, after the last record.
+        seconds and says whether it did. `on_close`: runs once, after the last record. `recaller`: finds
+        memories in the local store.
     """
 
     def __init__(
@@ -55,9 +57,17 @@ class Evolution:
         classify: Classify = by_words,
         flush: Callable[[float], bool] = lambda _deadline: True,
         on_close: Callable[[], None] = lambda: None,
+        recaller: Recaller = no_memories,
     ) -> None:
         self._runtime = Runtime(
-            serving, sink, ids or Ids(random.SystemRandom()), now, clock, prices or Prices(), classify
+            serving,
+            sink,
+            ids or Ids(random.SystemRandom()),
+            now,
+            clock,
+            prices or Prices(),
+            classify,
+            recaller=recaller,
         )
         self._flush, self._on_close = flush, on_close
         self._closed = False

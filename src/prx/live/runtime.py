@@ -10,6 +10,7 @@ from prx.domain.ids import Ids
 from prx.domain.records import PromptSeen, Record, Terminal
 from prx.domain.serving import Serving
 from prx.live.faults import Faults
+from prx.live.memories import Recaller, no_memories
 from prx.live.prices import Prices
 
 _DEFAULTS_PER_PROMPT = 20
@@ -41,6 +42,7 @@ class Runtime:
     faults: Faults = field(default_factory=Faults)
     open_calls: dict[str, Finishable] = field(default_factory=dict)
     reported: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    recaller: Recaller = no_memories
 
     def new_id(self) -> str:
         """A new record id."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from prx.domain.codec import content_hash
 from prx.domain.experiments import TREATMENT
 from prx.domain.layers import Layer
+from prx.domain.memory import Reader, Recalled
 from prx.domain.records import (
     DEFAULT_AGENT,
     PRODUCTION,
@@ -26,6 +28,7 @@ from prx.domain.versions import Strategy
 from prx.live.arms import Arms, served_arm
 from prx.live.assign import unit_of
 from prx.live.calls import Call, CallFacts
+from prx.live.memories import SessionMemories
 from prx.live.prompts import render
 from prx.live.runtime import Runtime
 from prx.live.shapes import last_user_text, messages_of
@@ -72,6 +75,9 @@ class Session:
         self._runtime, self._scope = runtime, scope
         self.id = str(scope.session_id) if scope.session_id else runtime.new_id()
         self._arms = Arms(runtime, self.id, None if scope.anonymous else self.id, scope.user, scope.env)
+        self._memories = SessionMemories(
+            Reader(agent=scope.agent, env=scope.env, tenant=scope.tenant, user=scope.user, session_id=self.id)
+        )
         self._prompts: dict[str, _Served] = {}
         self._routing: Routing | None = None
         self._started = self._ended = False
@@ -133,6 +139,62 @@ class Session:
         """Model to use for a request of this intent; `default` when the strategy names none."""
         return self._runtime.faults.guard("route", lambda: self._route(intent, default), default)
 
+    def remember(
+        self,
+        text: str,
+        *,
+        shared: bool = False,
+        kind: str = "note",
+        subject: str | None = None,
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        pinned: bool = False,
+    ) -> str | None:
+        """Remember a text for this session's user (for this session alone where none is known), or with
+        `shared` for every user of the tenant; it can be recalled once the engine has taken it in.
+
+        `subject`: what it is about; the entry on it that became valid last is the current one. `pinned`:
+        never pruned. Returns the id of the memory, None when it was not taken (counted in `faults`).
+        """
+
+        def write() -> str:
+            self.start()
+            record_id = self._runtime.new_id()
+            written = self._memories.written(
+                record_id,
+                text,
+                at=self._runtime.now(),
+                shared=shared,
+                kind=kind,
+                subject=subject,
+                valid_from=valid_from,
+                valid_to=valid_to,
+                pinned=pinned,
+            )
+            self._runtime.emit(written)
+            return record_id
+
+        return self._runtime.faults.guard("remember", write, None)
+
+    def recall(self, query: str, k: int = 5) -> list[Recalled]:
+        """At most `k` memories for the query, best first, each (memory_id, text, score in 0..1).
+
+        Empty when nothing fits, and when the memory cannot be read (counted in `faults`). What was recalled
+        is recorded with the next call; feedback `memory_relevant` on that call says whether it was of use.
+        """
+
+        def find() -> list[Recalled]:
+            self.start()
+            runtime = self._runtime
+            state = runtime.served(self.agent).memory
+            found, logged = self._memories.recalled(
+                runtime.recaller, query, k, at=runtime.now(), state=state, ids=runtime.ids
+            )
+            runtime.emit(logged)
+            return found
+
+        return self._runtime.faults.guard("recall", find, [])
+
     def call(
         self,
         *,
@@ -168,7 +230,7 @@ class Session:
                 streamed=streamed,
                 retry=retry,
                 routing=self._routing if self._routing and self._routing.chosen == model else None,
-                recalls=tuple(recalls),
+                recalls=self._memories.take(tuple(recalls)),
                 prompts={name: served.template_hash for name, served in prompts.items()},
                 prompt_values={name: served.values for name, served in prompts.items() if served.values},
                 version=self._runtime.served(self.agent).version,
