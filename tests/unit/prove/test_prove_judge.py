@@ -485,3 +485,17 @@ def test_both_orders_must_agree_on_a_winner(winners: tuple[str, str], expected: 
         ("stable text", "candidate text"),
         ("candidate text", "stable text"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("size", "exhausted", "answer"), [(50, False, "not_enough_data"), (50, True, "fail")]
+)
+def test_a_floor_that_is_neither_reached_nor_out_of_reach_waits_until_the_last_look_and_then_fails(
+    size: int, exhausted: bool, answer: str
+) -> None:
+    """Candidate right on 31 of 50, better than stable: mean 0.62, but its lower 90 % bound is below 0.6."""
+    made = {f"t{n:03d}": Judgement(stable=float(n < 15), candidate=float(n < 31)) for n in range(size)}
+    state = JudgeState(judge="j", mode="score", rubric="r", judgements=made)
+    step = judge_verdict(state, RULES, NOW, exhausted=exhausted)
+    assert (step.answer, step.code) == (answer, "judge_score_low" if answer == "fail" else None)
+    assert step.numbers["score"]["low"] < 0.6 < step.numbers["score"]["high"]
