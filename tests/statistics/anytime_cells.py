@@ -236,7 +236,7 @@ for mean in (0.3, 0.95, 0.99):
             group="Anytime intervals",
             claim=f"exact interval of one arm ever misses, 0/1 scores with mean {mean:g}",
             seed=5150 + len(CELLS),
-            runs=1_000,
+            runs=4_000,
             batch=250,
             simulate=exact_arm_misses(bernoulli(mean), mean, 2_000),
             high=0.05,
