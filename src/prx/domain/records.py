@@ -88,13 +88,23 @@ class ModelScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Routing(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a model was chosen: the terms of each candidate and the probability of the chosen one."""
+    """Why a model was chosen: the terms of each candidate and the probability of the chosen one.
+
+    `scores`: the candidates, the app's own default first, as they were when it chose. `arms`: probability
+    of every model that could have been chosen; they add up to 1. `intent`: what was asked to be routed.
+    `escalated`: a cheaper answer had `confidence` (0..1, by `verifier`) below the threshold and this call
+    followed it; the propensity is then that of the first choice.
+    """
 
     chosen: str
     propensity: float
     scores: tuple[ModelScore, ...] = ()
     explored: bool = False
     escalated: bool = False
+    arms: dict[str, float] = {}
+    intent: str | None = None
+    confidence: float | None = None
+    verifier: str = ""
 
 
 class Recall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

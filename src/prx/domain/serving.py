@@ -4,6 +4,7 @@ import msgspec
 
 from prx.domain.layers import Layer
 from prx.domain.records import DEFAULT_AGENT
+from prx.domain.routing import ModelFacts
 from prx.domain.versions import Strategy
 
 
@@ -38,3 +39,4 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     killed: bool = False
     memory: str = ""
     baselines: dict[str, tuple[str, ...]] = {}
+    models: tuple[ModelFacts, ...] = ()

@@ -39,7 +39,9 @@ class RouterWeights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Strategy(msgspec.Struct, frozen=True, kw_only=True, tag="strategy"):
-    """L3 part: typed parameters of routing and limits. Timeouts in seconds."""
+    """L3 part: typed parameters of routing and limits. Timeouts in seconds, by model or tool; concurrency
+    in calls at a time, by channel. `explore`: share of sessions, 0..0.2, that get another model than the
+    preferred one, so that the others can be evaluated; 0 changes nothing."""
 
     router: RouterWeights = RouterWeights()
     automix_threshold: float = 0.7
@@ -47,6 +49,7 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True, tag="strategy"):
     concurrency: dict[str, int] = {}
     timeouts: dict[str, float] = {}
     disabled_tools: tuple[str, ...] = ()
+    explore: float = 0.0
 
 
 Part = PromptSet | MemoryState | Strategy

@@ -1,13 +1,13 @@
 """One conversation of an app: what it is served, the calls made in it, its start and end."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from prx.domain.codec import content_hash
 from prx.domain.experiments import TREATMENT
@@ -18,23 +18,25 @@ from prx.domain.records import (
     PRODUCTION,
     Message,
     Recall,
-    Routing,
     SessionEnd,
     SessionStart,
     UnitSource,
 )
+from prx.domain.routing import ModelFacts
 from prx.domain.serving import Serving
-from prx.domain.versions import Strategy
 from prx.live.arms import Arms, served_arm
 from prx.live.assign import unit_of
+from prx.live.automix import escalated_answer
 from prx.live.calls import Call, CallFacts
 from prx.live.memories import SessionMemories
 from prx.live.prompts import render
 from prx.live.runtime import Runtime
 from prx.live.shapes import last_user_text, messages_of
+from prx.live.steering import Steering
 
 CURRENT: ContextVar["Session | None"] = ContextVar("prx_session", default=None)
 OTHER = "default"
+T = TypeVar("T")
 
 text_hash = lru_cache(maxsize=1024)(content_hash)
 
@@ -79,7 +81,7 @@ class Session:
             Reader(agent=scope.agent, env=scope.env, tenant=scope.tenant, user=scope.user, session_id=self.id)
         )
         self._prompts: dict[str, _Served] = {}
-        self._routing: Routing | None = None
+        self._steering = Steering(runtime, self._arms, scope.agent, self.id)
         self._started = self._ended = False
         self._tokens: list[Token[Session | None]] = []
 
@@ -135,9 +137,60 @@ class Session:
             return text
         return self._runtime.faults.guard("render", lambda: render(default, values), default)
 
-    def route(self, intent: str | None = None, *, default: str) -> str:
-        """Model to use for a request of this intent; `default` when the strategy names none."""
-        return self._runtime.faults.guard("route", lambda: self._route(intent, default), default)
+    def route(
+        self,
+        intent: str | None = None,
+        *,
+        default: str,
+        models: Sequence[ModelFacts | str] = (),
+        tokens: int | None = None,
+        similar: Mapping[str, float] | None = None,
+    ) -> str:
+        """Model to use for a request of this intent; `default` when the strategy has no say.
+
+        `models`: those that the app can call, by name or with facts of its own; without them only a default
+        model of the strategy applies. `tokens`: estimated size of the request. `similar`: how well each
+        model did on like requests, 0..1.
+        """
+        wanted = intent or self._scope.intent
+        return self._steer(
+            "route", lambda: self._steering.route(wanted, default, models, tokens, similar or {}), default
+        )
+
+    def escalate(self, answer: str, *, to: str, question: str = "") -> str | None:
+        """`to` when `answer`, of the model that `route` named, should be asked again of it; else None. At
+        most once for a routed request."""
+        return self._steer("escalate", lambda: self._steering.escalate(question, answer, to), None)
+
+    def automix(
+        self,
+        ask: Callable[[str], str],
+        *,
+        cheap: str,
+        premium: str,
+        question: str = "",
+        intent: str | None = None,
+    ) -> str:
+        """The answer of `ask(model)`: the routed model first, and once more the premium one when a cheap
+        answer looks unsure. What the first call raises is raised; a failing premium call keeps the first
+        answer."""
+        model = self.route(intent, default=cheap, models=(cheap, premium))
+        answer = ask(model)
+        better = self.escalate(answer, to=premium, question=question) if model == cheap else None
+        return answer if better is None else escalated_answer(answer, lambda: ask(premium))[0]
+
+    def timeout(self, name: str, *, default: float) -> float:
+        """Seconds to wait for the model or tool `name`."""
+        return self._steer("timeout", lambda: self._steering.timeout(name, default), default)
+
+    def concurrency(self, *, default: int) -> int:
+        """Calls at a time on this session's channel."""
+        channel = self._scope.channel or "default"
+        return self._steer("concurrency", lambda: self._steering.concurrency(channel, default), default)
+
+    def tools(self, offered: Sequence[str]) -> list[str]:
+        """Those of the offered tools that the strategy leaves on, in the same order."""
+        return self._steer("tools", lambda: self._steering.tools(offered), list(offered))
 
     def remember(
         self,
@@ -220,16 +273,18 @@ class Session:
         def facts() -> CallFacts:
             said = messages_of(messages)
             prompts = self._used_prompts(said)
+            routing = self._steering.routing
+            routed = routing if routing and routing.chosen == model else None
             return CallFacts(
                 session_id=self.id,
                 at=now,
                 model=model,
                 provider=provider,
-                intent=self._intent(intent, said, tools=tools),
+                intent=self._intent(intent or (routed.intent if routed else None), said, tools=tools),
                 messages=said,
                 streamed=streamed,
                 retry=retry,
-                routing=self._routing if self._routing and self._routing.chosen == model else None,
+                routing=routed,
                 recalls=self._memories.take(tuple(recalls)),
                 prompts={name: served.template_hash for name, served in prompts.items()},
                 prompt_values={name: served.values for name, served in prompts.items() if served.values},
@@ -275,21 +330,12 @@ class Session:
                 chosen = experiment.prompts[name]
         return chosen
 
-    def _route(self, intent: str | None, default: str) -> str:
-        self.start()
-        serving = self._runtime.served(self.agent)
-        strategy: Strategy = serving.strategy
-        arms = self._arms.running(serving, Layer.STRATEGY, lambda e: e.strategy is not None, may_enter=True)
-        for experiment, assigned in arms:
-            served = served_arm(assigned, killed=serving.killed)
-            self._arms.expose(experiment, assigned, served)
-            if served == TREATMENT and experiment.strategy is not None:
-                strategy = experiment.strategy
-        wanted = intent or self._scope.intent
-        models = strategy.default_models
-        model = (models.get(wanted) if wanted else None) or models.get("default") or default
-        self._routing = Routing(chosen=model, propensity=1.0)
-        return model
+    def _steer(self, place: str, work: Callable[[], T], fallback: T) -> T:
+        def started() -> T:
+            self.start()
+            return work()
+
+        return self._runtime.faults.guard(place, started, fallback)
 
     def _used_prompts(self, messages: tuple[Message, ...]) -> dict[str, _Served]:
         """Prompts whose text stands in the messages; all of the session when none is found as it was."""
