@@ -21,6 +21,9 @@ from prx.prove.operator_checks import run_checks
 from prx.prove.rules import GateRules, OperatorCheck
 from prx.release.applied import current, lineage
 
+RECENT = timedelta(days=14)
+SAMPLE = 500
+
 
 def gate_proposal(turn: Turn, proposal: Proposal) -> tuple[ProofStep, ...]:
     """Every deterministic check, and the operator's own checks when those pass."""
@@ -55,16 +58,31 @@ def _gather(turn: Turn, view: View, proposal: Proposal) -> GateInput:
         now=turn.now,
         data_points=turn.context.records.counts().get("interactions", 0),
         approved=view.part(_approved(view, served).manifest.part(layer)),
+        known_tools=_tools(turn),
+        known_models=frozenset(s.model for s in turn.scores(turn.now - RECENT) if s.model),
         proposals=tuple(
             other for other in view.find(Proposal, agent=agent, layer=layer) if not _past_watch(turn, other)
         ),
-        experiments=view.find(Experiment, agent=agent, layer=layer, state=ExperimentStatus.RUNNING),
+        experiments=view.find(
+            Experiment,
+            agent=agent,
+            layer=layer,
+            state=(ExperimentStatus.RUNNING, ExperimentStatus.EVALUATING),
+        ),
         incidents=view.find(Incident, agent=agent, layer=layer),
         recent=tuple(v.created_at for v in versions if v.created_at > day_ago and v.proposal_id),
         cooldown_until=breaker.until if breaker and breaker.state == "open" else None,
         failed_before=failed_before,
         health=_health(turn),
     )
+
+
+def _tools(turn: Turn) -> frozenset[str]:
+    """Names of the tools that the agent used lately; an edit may not bring other ones."""
+    traces = turn.context.records.traces(
+        agent=turn.agent, since=turn.now - RECENT, until=turn.now, newest_first=True, limit=SAMPLE
+    )
+    return frozenset(tool.name for trace in traces for call in trace.interactions for tool in call.tool_calls)
 
 
 def _past_watch(turn: Turn, other: Proposal) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from prx.domain.answers import NotEnoughData
+from prx.domain.answers import Broken, NotEnoughData
 from prx.domain.changes import PromptPatch
 from prx.domain.codec import content_hash
 from prx.domain.errors import InvalidInput
@@ -20,8 +20,17 @@ from prx.live.prompts import render
 from prx.models.port import ChatModel
 from prx.prove.asking import SCORE
 from prx.prove.checkers import find_checker
-from prx.prove.judge import judge, refused
-from prx.prove.judgements import CheckerJudge, Judge, JudgeState, ModelJudge, judge_task, rubric_scorer
+from prx.prove.judge import judge_verdict, refused
+from prx.prove.judgements import (
+    CheckerJudge,
+    Judge,
+    JudgeState,
+    ModelJudge,
+    empty_state,
+    judge_slice,
+    judge_task,
+    rubric_scorer,
+)
 from prx.prove.pairs import PairState, Scorer, checker_scorer, collect_pairs
 from prx.prove.rebuild import PromptSwap
 from prx.prove.replay import replay_slice, replay_verdict
@@ -77,26 +86,32 @@ def judge_more(turn: Turn, proposal: Proposal, *, exhausted: bool) -> tuple[Prop
         return proposal, None
     rules = _judge_rules(turn.settings)
     since = datetime.fromisoformat(proposal.work["shadow_since"])
-    pairs = collect_pairs(
-        PairState(started_at=since),
-        _tasks(turn, since),
-        swap_of(turn, proposal),
-        agent,
-        ShadowRules().run,
-        limit=rules.max_tasks,
-    )
-    if pairs.stopped is not None:
-        return proposal, proof_step("judge", NotEnoughData(pairs.stopped), turn.now, evidence=OFFLINE)
     kept: Any = proposal.work.get("judge")
-    state = msgspec.convert(kept, JudgeState) if kept else None
-    tasks = sorted((judge_task(pair) for pair in pairs.answered), key=lambda task: task.task_id)
-    rng = random.Random(f"{turn.context.seed}/{proposal.proposal_id}")
-    done = judge(tasks, by, rules, rng=rng, now=turn.now, state=state)
-    work = {**proposal.work, "judge": msgspec.to_builtins(done.state)}
-    step = done.step
-    if step.answer == "not_enough_data" and exhausted:
-        step = msgspec.structs.replace(step, why=f"{step.why}; the shadow run is over")
-    return msgspec.structs.replace(proposal, work=work), step
+    state = msgspec.convert(kept, JudgeState) if kept else empty_state(by)
+    rng = random.Random(f"{turn.context.seed}/{proposal.proposal_id}/{len(state.judgements)}")
+    while True:
+        seen = dict.fromkeys((*state.judgements, *state.unread), "judged")
+        room = min(max(rules.min_tasks - len(seen), rules.batch), rules.max_tasks - len(seen))
+        pairs = collect_pairs(
+            PairState(started_at=since, skipped=seen),
+            _tasks(turn, since),
+            swap_of(turn, proposal),
+            agent,
+            ShadowRules().run,
+            limit=max(0, room),
+        )
+        done = judge_slice(state, [judge_task(pair) for pair in pairs.answered], by, rules, rng=rng)
+        state = done.state
+        out = len(pairs.answered) < room or len(state.judgements) + len(state.unread) >= rules.max_tasks
+        stopped = done.stopped or pairs.stopped
+        if stopped is not None:
+            answer = Broken(f"the judge did not answer: {stopped}") if done.down else NotEnoughData(stopped)
+            step = proof_step("judge", answer, turn.now, evidence=OFFLINE)
+        else:
+            step = judge_verdict(state, rules, turn.now, exhausted=out and exhausted)
+        if step.answer != "not_enough_data" or out or stopped is not None:
+            work = {**proposal.work, "judge": msgspec.to_builtins(state)}
+            return msgspec.structs.replace(proposal, work=work), step
 
 
 def scorer_of(turn: Turn) -> Scorer | None:

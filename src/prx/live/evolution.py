@@ -27,7 +27,7 @@ from prx.domain.times import utc_now
 from prx.live.calls import Call
 from prx.live.intent import classify as by_words
 from prx.live.memories import Recaller, no_memories
-from prx.live.prices import Prices
+from prx.domain.prices import Prices
 from prx.live.runtime import Classify, Runtime
 from prx.live.session import CURRENT, Scope, Session
 

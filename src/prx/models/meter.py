@@ -11,7 +11,7 @@ import msgspec
 from prx.domain.errors import EvolutionError, InvalidInput
 from prx.domain.times import utc_now
 from prx.models.port import ChatModel, ChatReply, ChatRequest
-from prx.models.pricing import Price
+from prx.models.pricing import Price, at_most
 
 
 class BudgetSpent(EvolutionError):
@@ -248,7 +248,7 @@ class MeteredModel:
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """One completion. Raises: BudgetSpent, PriceUnknown, ModelUnavailable."""
-        most = None if self._price is None else self._price.at_most(request)
+        most = None if self._price is None else at_most(self._price, request)
         ticket = self._meter.admit(self._agent, self._role, most_usd=most)
         try:
             reply = self._model.complete(request)

@@ -259,6 +259,17 @@ class ModelRole:
         "", 'judge only: name of a checker that answers instead of a model (judge = "checker:NAME")'
     )
 
+    price_input: float = keys.key(
+        -1.0,
+        "Dollars per 1M input tokens; below 0: the built-in list price, 0 for a local endpoint",
+        keys.Between(-1),
+    )
+    price_output: float = keys.key(
+        -1.0,
+        "Dollars per 1M output tokens; below 0: the built-in list price, 0 for a local endpoint",
+        keys.Between(-1),
+    )
+
     @property
     def configured(self) -> bool:
         """Whether requests can be sent."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from prx.domain.events import Event, EventName
 from prx.domain.ids import Ids, system_ids
+from prx.domain.prices import FREE, LOCAL, Price, Prices, provider_of
 from prx.domain.times import utc_now
 from prx.engine.context import Context, Models
 from prx.engine.engine import Engine
@@ -110,6 +111,14 @@ def fitness_rules(settings: Settings) -> FitnessRules:
     )
 
 
+def model_price(role: ModelRole) -> Price | None:
+    """What the operator says a model costs, else its list price; 0 on this machine or network."""
+    if role.price_input >= 0 and role.price_output >= 0:
+        return Price(role.price_input, role.price_output)
+    provider = provider_of(role.base_url)
+    return Prices().of(provider, role.model) or (FREE if provider == LOCAL else None)
+
+
 def configured_models(settings: Settings, ledger: Ledger, agent: str, now: Callable[[], datetime]) -> Models:
     """The endpoints that the operator configured, metered; a role without one is None."""
     budget = Budget(
@@ -136,8 +145,11 @@ def configured_models(settings: Settings, ledger: Ledger, agent: str, now: Calla
     def role(name: str, given: ModelRole) -> ChatModel | None:
         if not given.configured:
             return None
-        config = EndpointConfig(role=name, base_url=given.base_url, model=given.model, key=given.key)
-        return MeteredModel(ChatEndpoint(config), meter, agent=agent, role=name)
+        price = model_price(given)
+        config = EndpointConfig(
+            role=name, base_url=given.base_url, model=given.model, key=given.key, price=price
+        )
+        return MeteredModel(ChatEndpoint(config), meter, agent=agent, role=name, price=price)
 
     given = settings.models
     return Models(

@@ -22,7 +22,7 @@ from prx.models.meter import (
     forecast_usd,
 )
 from prx.models.port import ChatReply, ChatRequest
-from prx.models.pricing import FREE, Price
+from prx.models.pricing import FREE, Price, at_most
 
 NOW = datetime(2026, 12, 11, tzinfo=UTC)
 ASK = ChatRequest(model="m", messages=(Message(role="user", content="x"),), max_tokens=100)
@@ -162,7 +162,7 @@ def test_the_hold_is_never_below_the_real_cost(text: str, output: int) -> None:
     request = ChatRequest(model="m", messages=(Message(role="user", content=text),), max_tokens=5000)
     real = price.cost(Tokens(input=len(text.encode()) + 10, output=output))
     assert real is not None
-    assert price.at_most(request) >= real
+    assert at_most(price, request) >= real
 
 
 @pytest.mark.parametrize(

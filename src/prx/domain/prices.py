@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from prx.domain.errors import InvalidInput
 from prx.domain.records import Tokens
 
 PRICES_AS_OF: Final = "2025-10"
@@ -17,12 +18,35 @@ _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per 1M tokens; without a price of its own, a cached token costs what an input token costs."""
+    """USD per 1M tokens; without a price of its own, a cached token costs what an input token costs.
+
+    Raises: InvalidInput for a price below 0.
+    """
 
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.input, self.output, self.cache_read or 0.0, self.cache_write or 0.0) < 0:
+            raise InvalidInput(f"a price is below 0 ({self}); give dollars per million tokens, 0 for local")
+
+    def cost(self, tokens: Tokens) -> float | None:
+        """Dollars for a call that used `tokens`; None when input or output were not told."""
+        if tokens.input is None or tokens.output is None:
+            return 0.0 if self == FREE else None
+        read, written = tokens.cache_read or 0, tokens.cache_write or 0
+        plain = max(0, tokens.input - read - written)
+        return (
+            plain * self.input
+            + read * (self.input if self.cache_read is None else self.cache_read)
+            + written * (self.input if self.cache_write is None else self.cache_write)
+            + tokens.output * self.output
+        ) / _MILLION
+
+
+FREE: Final = Price(0.0, 0.0)
 
 
 LIST_PRICES: Final[dict[str, Price]] = {
@@ -72,16 +96,7 @@ class Prices:
         price = self.of(provider, model)
         if price is None:
             return 0.0 if provider == LOCAL else None
-        if tokens.input is None or tokens.output is None:
-            return None
-        read, written = tokens.cache_read or 0, tokens.cache_write or 0
-        plain = max(0, tokens.input - read - written)
-        return (
-            plain * price.input
-            + read * (price.input if price.cache_read is None else price.cache_read)
-            + written * (price.input if price.cache_write is None else price.cache_write)
-            + tokens.output * price.output
-        ) / _MILLION
+        return price.cost(tokens)
 
     def of(self, provider: str, model: str) -> Price | None:
         """Price of a model; a dated name (`gpt-4o-2024-08-06`) falls back to the undated one."""
