@@ -138,7 +138,7 @@ def _measured(
         age_hours=tick.hours,
         interval=read.interval if isinstance(read, Inference) else read,
         median_unbiased=read.median_unbiased if isinstance(read, Inference) else read,
-        missingness_bound=hidden.delta if isinstance(hidden, MissingBound) else hidden,
+        missingness_bound=_worst_case(hidden, taken.upper_z),
         validity=tick.validity,
         guardrails=tuple(guards.values()),
         harm=tripped,
@@ -162,6 +162,18 @@ def _measured(
     }
     look = _with_inference(tick.look, taken, read, conclusion, extra)
     return Looked(look, conclusion, *tick.arms, read.p_upper if isinstance(read, Inference) else None)
+
+
+def _worst_case(hidden: MissingBound | NotEnoughData, bound_z: float) -> float | NotEnoughData:
+    """Lower bound of the lift when every missing session is read against the treatment.
+
+    The point value alone would let an equal agent that hides a fifth of its failures win four times in ten.
+    """
+    if isinstance(hidden, NotEnoughData):
+        return hidden
+    if math.isinf(bound_z):
+        return NotEnoughData("this look cannot stop, so what missing sessions hide is not bounded yet")
+    return hidden.lower(bound_z)
 
 
 def state_of(experiment: Experiment) -> stopping.State:
