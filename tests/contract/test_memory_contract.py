@@ -123,7 +123,7 @@ def test_a_contradiction_is_given_beside_what_it_contradicts(store: MemoryStore)
 def test_an_archived_entry_and_a_derived_one_not_in_force_are_not_recalled(store: MemoryStore) -> None:
     wrote(store, entry("a", "parcel rules one"), entry("b", "parcel rules two"))
     add = MemoryAdd(memory_id="sum", text="parcel rules one and two", derived_from=("a", "b"))
-    summary = derived_entry(add, store.known(["a", "b"]), NOW)
+    summary = derived_entry(add, store.known(["a", "b"]))
     assert summary is not None
     store.derive([summary])
     assert sorted(ids(store, "parcel rules")) == ["a", "b"]

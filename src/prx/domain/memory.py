@@ -202,7 +202,7 @@ def raw_entry(written: MemoryWritten) -> MemoryEntry:
     )
 
 
-def derived_entry(add: MemoryAdd, sources: Iterable[MemoryEntry], at: datetime) -> MemoryEntry | None:
+def derived_entry(add: MemoryAdd, sources: Iterable[MemoryEntry]) -> MemoryEntry | None:
     """The entry that an operation adds, in the one scope of its sources.
 
     None when a source is missing or they have several scopes: whose it were could not be told.
@@ -215,7 +215,7 @@ def derived_entry(add: MemoryAdd, sources: Iterable[MemoryEntry], at: datetime) 
         memory_id=add.memory_id,
         scope=scopes.pop(),
         text=add.text,
-        created_at=at,
+        created_at=max(source.created_at for source in known.values()),
         valid_from=max(source.valid_from for source in known.values()),
         kind=SUMMARY,
         derived_from=add.derived_from,

@@ -7,6 +7,7 @@ from prx.domain.events import Control
 from prx.domain.ids import Ids
 from prx.fitness.rules import FitnessRules
 from prx.ledger.port import Ledger, View
+from prx.memory.port import MemoryStore
 from prx.models.port import ChatModel
 from prx.prove.port import Checker
 from prx.records.port import RecordStore
@@ -38,6 +39,7 @@ class Context:
     seed: int = 0
     owner: str = "engine"
     progress: Callable[[str], None] | None = None
+    memory: MemoryStore | None = None
 
 
 def control_of(view: View, agent: str) -> Control:

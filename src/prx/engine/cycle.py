@@ -13,12 +13,14 @@ from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal
 from prx.domain.versions import MemoryState, PromptSet, Strategy
 from prx.engine.filing import Filing, file_proposal, open_proposals, past_changes
+from prx.engine.memorypath import tend_memory, tend_when_due
 from prx.engine.timetable import due, ran_until
 from prx.engine.turn import Turn
 from prx.fitness.deployment import current_fitness
 from prx.ledger.port import View
 from prx.propose.draft import Current, Draft
 from prx.propose.propose import consider
+from prx.propose.tending import Task
 from prx.release.applied import current
 from prx.settings import next_due
 
@@ -75,9 +77,10 @@ def evolve_when_due(
 
     `layers`: propose for these now, whatever the schedule says.
     """
+    tended = tend_when_due(turn) if layers is None else _tended(turn, layers)
     with turn.view() as view:
         if layers is None and not due(view, turn.agent, EVOLVE, turn.now):
-            return []
+            return _file_all(turn, tended, dry_run=dry_run)
         chosen = layers or tuple(layer for layer in Layer if _layer_due(turn, view, layer))
         findings = _recent(view, turn, chosen)
         now_served = _served(view, turn.agent)
@@ -97,11 +100,9 @@ def evolve_when_due(
     )
     for refusal in considered.refused:
         turn.report.add("propose", refusal.trigger, _kind(refusal.answer), refusal.answer.why)
+    filed = _file_all(turn, (*tended, *considered.drafts), dry_run=dry_run)
     if dry_run:
-        for draft in considered.drafts:
-            turn.report.add("propose", draft.trigger, "done", f"would propose: {draft.description}")
-        return [draft.description for draft in considered.drafts]
-    filed = [proposal.proposal_id for draft in considered.drafts if (proposal := _file(turn, draft))]
+        return filed
     with turn.transaction() as tx:
         if layers is None:
             following = next_due(turn.settings.pipeline.evolve_schedule, turn.now)
@@ -110,6 +111,23 @@ def evolve_when_due(
             _, schedule = layer_settings(turn, layer)
             ran_until(tx, turn.agent, f"layer.{layer}", at=next_due(schedule, turn.now))
     return filed
+
+
+def tend_now(turn: Turn, tasks: tuple[Task, ...], *, dry_run: bool) -> list[str]:
+    """Compact or prune the memory now, whatever the schedule says."""
+    return _file_all(turn, tend_memory(turn, tasks), dry_run=dry_run)
+
+
+def _tended(turn: Turn, layers: tuple[Layer, ...]) -> tuple[Draft, ...]:
+    return tend_memory(turn, tuple(Task)) if Layer.MEMORY in layers else ()
+
+
+def _file_all(turn: Turn, drafts: tuple[Draft, ...], *, dry_run: bool) -> list[str]:
+    if dry_run:
+        for draft in drafts:
+            turn.report.add("propose", draft.trigger, "done", f"would propose: {draft.description}")
+        return [draft.description for draft in drafts]
+    return [proposal.proposal_id for draft in drafts if (proposal := _file(turn, draft))]
 
 
 def _file(turn: Turn, draft: Draft) -> Proposal | None:

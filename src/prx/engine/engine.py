@@ -17,6 +17,7 @@ from prx.engine.cycle import analyse_when_due, evolve_when_due
 from prx.engine.intake import freeze_token_targets, register_prompts, score_sessions
 from prx.engine.judging import judge_live
 from prx.engine.lease import Busy, leased
+from prx.engine.memorypath import sync_memory
 from prx.engine.path import advance_proposals
 from prx.engine.report import Report
 from prx.engine.timetable import due, ran
@@ -52,6 +53,7 @@ class Engine:
         """Bring registered prompts and session scores up to date; returns how many sessions were scored."""
         told = report if report is not None else Report()
         scored = score_sessions(self.context, now)
+        sync_memory(self.context, told)
         register_prompts(self.context, now, told)
         for agent in self._agents():
             freeze_token_targets(self.context, agent, now, told)

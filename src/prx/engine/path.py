@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 
 from prx.domain.answers import Answer, Broken, Failed, NotEnoughData, Passed
-from prx.domain.changes import PromptPatch
+from prx.domain.changes import MemoryPatch, PromptPatch
 from prx.domain.decisions import Verdict
 from prx.domain.errors import Conflict, InvalidInput
 from prx.domain.layers import Layer
@@ -14,6 +14,7 @@ from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.engine.approvals import approval_event, approval_fault, policy_version
 from prx.engine.filing import open_proposals, rebase_proposal
 from prx.engine.gating import gate_proposal
+from prx.engine.memorypath import prove_memory
 from prx.engine.offline import judge_more, replay_more, shadow_more
 from prx.engine.trialstart import start_for_proposal
 from prx.engine.turn import Turn
@@ -71,6 +72,8 @@ def _gate(turn: Turn, proposal: Proposal) -> bool:
 
 
 def _replay(turn: Turn, proposal: Proposal) -> bool:
+    if isinstance(proposal.change, MemoryPatch):
+        return _prove_memory(turn, proposal)
     if not isinstance(proposal.change, PromptPatch):
         return _waits(turn, proposal, f"no offline proof of a {proposal.layer.label} change is configured")
     if turn.context.models.agent is None:
@@ -91,6 +94,15 @@ def _replay(turn: Turn, proposal: Proposal) -> bool:
             proposal, ProposalState.SHADOWING, why="recent successes hold", proofs=proposal.proofs, work=work
         )
     return True
+
+
+def _prove_memory(turn: Turn, proposal: Proposal) -> bool:
+    if turn.context.memory is None:
+        return _waits(turn, proposal, "no memory store is in use here, so no query can be replayed")
+    steps = prove_memory(turn, proposal)
+    for step in steps:
+        turn.report.add(step.name, proposal.proposal_id, step.answer, step.why)
+    return _decide(turn, _with_proofs(proposal, *steps), overall(steps), to=ProposalState.JUDGED)
 
 
 def _shadow(turn: Turn, proposal: Proposal) -> bool:
@@ -145,17 +157,22 @@ def _approved(turn: Turn, proposal: Proposal) -> bool:
             tx.emit(approval_event(tx, proposal, fault))
         turn.report.add("approval", proposal.proposal_id, "fail", fault)
         return False
+    if proposal.layer is Layer.MEMORY:
+        return _promote_memory(turn, proposal)
     start_for_proposal(turn, proposal)
     return False
 
 
 def _promote_memory(turn: Turn, proposal: Proposal) -> bool:
     baseline = freeze_baseline(turn.context, turn.agent, turn.now)
-    why = f"proven by replay, risk {proposal.risk:.2f} is below {turn.settings.l1.risk_threshold:g}"
+    approval = proposal.approval
+    risk = f"risk {proposal.risk:.2f} is below {turn.settings.l1.risk_threshold:g}"
+    why = f"proven by replay, {f'approved by {approval.actor}' if approval else risk}"
+    verdict = Verdict.APPROVED if approval else Verdict.AUTO_APPROVED
     try:
         with turn.transaction() as tx:
             promote(tx, proposal, why=why, evidence="paired_offline", baseline=baseline)
-            amend(tx, proposal.decision_id, why, verdict=Verdict.AUTO_APPROVED, verdict_reason=why)
+            amend(tx, proposal.decision_id, why, verdict=verdict, verdict_reason=why)
     except Conflict as error:
         return _settle(turn, proposal, ProposalState.REJECTED, str(error), Verdict.REJECTED)
     turn.report.add("promote", proposal.proposal_id, "pass", why)

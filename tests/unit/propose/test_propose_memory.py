@@ -8,12 +8,17 @@ from prx.domain.answers import Failed, NotEnoughData
 from prx.domain.changes import MemoryAdd, MemoryArchive, MemoryPatch
 from prx.domain.facts import facts_of, lost_facts
 from prx.domain.ids import Ids
-from prx.propose.memoryedit import MemoryEntry, MemoryRules, clusters, compact, prune
+from prx.domain.memory import EntryStatus, MemoryEntry, Scope
+from prx.propose.draft import PastChange
+from prx.propose.memoryedit import MemoryRules, clusters, compact, compactable
+from prx.propose.memoryprune import prune
+from prx.propose.tending import Task, tend
 
 
 def entry(n: int, text: str, **more: object) -> MemoryEntry:
     created: datetime = NOW - timedelta(days=200 - n)
-    return MemoryEntry(memory_id=f"m{n}", text=text, created_at=created, **more)  # type: ignore[arg-type]
+    given: dict[str, object] = {"scope": Scope(), "valid_from": created} | more
+    return MemoryEntry(memory_id=f"m{n}", text=text, created_at=created, **given)  # type: ignore[arg-type]
 
 
 def topic(count: int, start: int = 0, **more: object) -> list[MemoryEntry]:
@@ -36,7 +41,8 @@ def test_a_cluster_is_a_topic_above_the_threshold_and_other_topics_stay_out() ->
 
 
 def test_entries_of_two_users_never_share_a_cluster_or_a_summary() -> None:
-    mine, theirs = topic(8, scope=("t", "u1")), topic(8, start=50, scope=("t", "u2"))
+    mine = topic(8, scope=Scope(tenant="t", owner="user:u1"))
+    theirs = topic(8, start=50, scope=Scope(tenant="t", owner="user:u2"))
     assert clusters([*mine, *theirs], MemoryRules(cluster_similarity=0.5)) == ()
     assert isinstance(compact([*mine, *theirs], ids=Ids(random.Random(1)), now=NOW), Failed)
 
@@ -96,17 +102,117 @@ def test_facts_are_found_whatever_the_case() -> None:
     assert ("name", "holm") in facts_of("ask Holm")
 
 
-def test_pruning_takes_the_stalest_unused_entries_and_at_most_a_tenth() -> None:
-    old = [entry(n, "x", uses=0) for n in range(6)]
-    used = [entry(10 + n, "x", uses=2) for n in range(20)]
-    fresh = [entry(60 + n, "x", uses=0, last_used=NOW - timedelta(days=3)) for n in range(4)]
-    patch = prune([*fresh, *used, *old], rules=MemoryRules(), now=NOW)
+@pytest.mark.parametrize(
+    "text", ["Version 3.14 runs on example.com now", "Ask Dr. Smith at 10.30 a.m. then"]
+)
+def test_points_inside_numbers_and_names_do_not_end_a_sentence_that_is_lost(text: str) -> None:
+    patch = compact([entry(n, text) for n in range(12)], ids=Ids(random.Random(1)), now=NOW)
     assert isinstance(patch, MemoryPatch)
-    assert [op.memory_id for op in patch.ops] == ["m0", "m1", "m2"]
-    assert all(isinstance(op, MemoryArchive) for op in patch.ops)
+    (added,) = (op for op in patch.ops if isinstance(op, MemoryAdd))
+    assert added.text.replace("\n", " ") == text
 
 
-def test_nothing_is_pruned_where_everything_is_used_or_little_is_stored() -> None:
-    used = [entry(n, "x", uses=5) for n in range(40)]
-    assert isinstance(prune(used, rules=MemoryRules(), now=NOW), NotEnoughData)
-    assert isinstance(prune([entry(0, "x")], rules=MemoryRules(), now=NOW), NotEnoughData)
+@pytest.mark.parametrize(
+    ("general", "narrower"),
+    [
+        ("Refunds are possible here", "Refunds are possible here only for members"),
+        ("Refunds are possible here", "Refunds are not possible here"),
+        ("Alice lent Bob the key", "Bob lent Alice the key"),
+        ("We ship to the islands", "We ship to the islands unless it storms"),
+        ("可以退款给客户", "不可以退款给客户"),
+    ],
+)
+def test_a_sentence_is_not_covered_by_one_that_narrows_or_turns_it(general: str, narrower: str) -> None:
+    cluster = [entry(n, (general, narrower)[n % 2]) for n in range(12)]
+    patch = compact(cluster, ids=Ids(random.Random(1)), now=NOW)
+    assert isinstance(patch, MemoryPatch)
+    (added,) = (op for op in patch.ops if isinstance(op, MemoryAdd))
+    assert sorted(added.text.splitlines()) == sorted((general, narrower))
+
+
+def test_code_is_a_fact() -> None:
+    assert ("code", "rm -rf build") in facts_of("Run `rm -rf build` first")
+    assert lost_facts("Run `make x` now", "Run make x now") == (("code", "make x"),)
+
+
+def test_what_a_summary_would_outlive_is_not_compacted() -> None:
+    soon = NOW + timedelta(days=1)
+    kinds = [
+        entry(1, "x", pinned=True),
+        entry(2, "x", subject="port"),
+        entry(3, "x", valid_to=soon),
+        entry(4, "x", derived_from=("m9",)),
+        entry(5, "x", status=EntryStatus.ARCHIVED),
+        entry(6, "x", status=EntryStatus.SUPERSEDED),
+        entry(7, "x", valid_from=soon),
+    ]
+    fresh = MemoryEntry(memory_id="m8", text="x", created_at=NOW, valid_from=NOW, scope=Scope())
+    kept = entry(9, "x")
+    assert compactable([*kinds, fresh, kept], rules=MemoryRules(), now=NOW) == [kept]
+
+
+def filler(count: int, start: int = 1000) -> list[MemoryEntry]:
+    """Entries that nothing speaks against, none like another."""
+    return [entry(start + n, f"unrelated{n} thing{n} number {n}", confirmed=5) for n in range(count)]
+
+
+def stale(n: int, text: str = "", **more: object) -> MemoryEntry:
+    """Old and unused: one sign."""
+    return entry(n, text or f"forgotten{n} matter{n}", **more)
+
+
+def pruned(*entries: MemoryEntry) -> set[str]:
+    patch = prune([*entries, *filler(300)], rules=MemoryRules(), now=NOW)
+    return {op.memory_id for op in patch.ops} if isinstance(patch, MemoryPatch) else set()
+
+
+def test_one_sign_prunes_nothing_and_two_signs_prune() -> None:
+    over = EntryStatus.SUPERSEDED
+    assert pruned(stale(1)) == set()
+    assert pruned(entry(180, "young but over", status=over)) == set()
+    assert pruned(stale(1, status=over)) == {"m1"}
+    assert pruned(stale(1, retrieved=40, contradicted=9)) == {"m1"}
+
+
+def test_of_entries_that_say_the_same_one_stays() -> None:
+    twins = [stale(n, "The parcel office closes at noon on Fridays") for n in range(3)]
+    assert pruned(*twins) == {"m0", "m1"}
+    other = stale(9, "The parcel office closes at noon on Mondays")
+    assert pruned(stale(1, "The parcel office closes at noon on Fridays"), other) == set()
+
+
+def test_pinned_confirmed_young_derived_and_load_bearing_entries_stay() -> None:
+    over = EntryStatus.SUPERSEDED
+    kept: list[dict[str, object]] = [
+        {"pinned": True},
+        {"confirmed": 2},
+        {"alone": 1, "confirmed": 1},
+        {"derived_from": ("x",)},
+    ]
+    assert pruned(*(stale(n, status=over, **one) for n, one in enumerate(kept))) == set()
+    assert pruned(entry(190, "young", status=over, retrieved=90, contradicted=50)) == set()
+
+
+def test_a_change_prunes_at_most_two_percent_stalest_first() -> None:
+    many = [stale(n, status=EntryStatus.SUPERSEDED) for n in range(30)]
+    assert pruned(*many) == {f"m{n}" for n in range(6)}
+    few = prune(many, rules=MemoryRules(), now=NOW)
+    assert isinstance(few, NotEnoughData)
+
+
+def test_a_change_that_failed_before_is_not_proposed_again_and_the_next_topic_is_taken() -> None:
+    first, second = (
+        topic(14),
+        [entry(50 + n, "Bikes are serviced in May by Jo" + "." * n) for n in range(12)],
+    )
+    rules, ids = MemoryRules(cluster_similarity=0.5), Ids(random.Random(1))
+    found = tend([*first, *second], rules=rules, ids=ids, now=NOW)
+    assert found.draft is not None
+    assert found.draft.trigger == "memory:compact"
+    past = [PastChange(found.draft.fingerprint, found.draft.change, "rolled back")]
+    again = tend([*first, *second], rules=rules, ids=ids, now=NOW, past=past)
+    assert again.draft is not None
+    assert isinstance(again.draft.change, MemoryPatch)
+    (added,) = (op for op in again.draft.change.ops if isinstance(op, MemoryAdd))
+    assert added.derived_from == tuple(e.memory_id for e in second)
+    assert tend(first, rules=rules, ids=ids, now=NOW, tasks=(Task.PRUNE,)).draft is None
