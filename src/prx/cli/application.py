@@ -14,6 +14,7 @@ from prx.ledger.port import Ledger
 from prx.records.port import RecordStore
 from prx.release.rollback import RollbackResult
 from prx.settings import Settings
+from prx.spool.ship import Shipped
 
 
 class Engine(Protocol):
@@ -132,7 +133,7 @@ class App(Protocol):
         """Where the state is."""
         ...
 
-    def ship(self) -> object:
+    def ship(self) -> Shipped:
         """Bring spooled records into the store."""
         ...
 

@@ -91,6 +91,9 @@ class Call:
             now=self.outside.now,
         )
         try:
+            # what an app recorded a moment ago belongs to every answer
+            if app.ship().new:
+                app.engine.score(self.now)
             if not new_agent and self.agent != DEFAULT_AGENT:
                 self._check_agent(app)
             yield app

@@ -26,6 +26,7 @@ from prx.domain.versions import Version
 from prx.engine.report import Report
 from prx.release.rollback import RollbackResult
 from prx.settings import Settings, load
+from prx.spool.ship import Shipped
 
 
 class AskedEngine:
@@ -134,8 +135,8 @@ class MemoryApp:
     home: Path
     closed: int = 0
 
-    def ship(self) -> int:
-        return 0
+    def ship(self) -> Shipped:
+        return Shipped()
 
     def close(self) -> None:
         self.closed += 1
