@@ -316,7 +316,7 @@ def cells() -> list[Cell]:
         Cell(
             "control-rare-ungated",
             control,
-            "10% failures, split 20 to 180, looks without a gate (15 % expected)",
+            "10% failures, split 20 to 180, looks wherever a single score differs",
             1303,
             20_000,
             2_000,
