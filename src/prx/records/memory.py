@@ -1,6 +1,7 @@
 """Records in the memory of one process: for tests of programs that use them, and for the demo."""
 
 import threading
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -32,6 +33,8 @@ class MemoryRecords:
         self._records: dict[str, Record] = {}
         self._by_session: dict[str, list[Record]] = defaultdict(list)
         self._origins: dict[str, Origin] = {}
+        self._starts: list[tuple[int, str]] = []
+        self._assembled: dict[str, Trace] = {}
         self._given: dict[tuple[str, str], list[Feedback]] = defaultdict(list)
         self._sessions_by_ref: dict[str, dict[str, None]] = defaultdict(dict)
         self._sessions_in: dict[str, set[str]] = defaultdict(set)
@@ -39,6 +42,7 @@ class MemoryRecords:
         self._touched: dict[str, int] = {}
         self._touches: list[str] = []
         self._scores: dict[str, SessionScore] = {}
+        self._scored: list[tuple[int, str]] = []
         self._cursors: dict[str, int] = {}
 
     def append(self, records: Sequence[Record]) -> int:
@@ -52,6 +56,7 @@ class MemoryRecords:
                     self._records[record.record_id] = record
                     touched |= dict.fromkeys(self._file(record))
             for session_id in touched:
+                self._assembled.pop(session_id, None)
                 self._touches.append(session_id)
                 self._touched[session_id] = len(self._touches)
             return len(self._records) - before
@@ -59,11 +64,17 @@ class MemoryRecords:
     def trace(self, session_id: str) -> Trace | None:
         """Everything of one session."""
         with self._open():
+            known = self._assembled.get(session_id)
+            if known is not None:
+                return known
             own = self._by_session.get(session_id, [])
             targets = [(INTERACTION, one.record_id) for one in own if isinstance(one, Interaction)]
             targets += [(REF, ref) for ref in {ref_of(one) for one in own} if ref is not None]
             given = [one for target in targets for one in self._given.get(target, [])]
-            return assemble(own, given)
+            trace = assemble(own, given)
+            if trace is not None:
+                self._assembled[session_id] = trace
+            return trace
 
     def traces(
         self,
@@ -78,17 +89,15 @@ class MemoryRecords:
     ) -> Iterator[Trace]:
         """Traces by session start (half-open), streamed."""
         with self._open():
-            wanted = sorted(
-                (
-                    (origin.at, session_id)
-                    for session_id, origin in self._origins.items()
-                    if (agent is None or origin.agent == agent)
-                    and (env is None or origin.env == env)
-                    and _between(origin.at, since, until)
-                    and (experiment_id is None or session_id in self._sessions_in.get(experiment_id, ()))
-                ),
-                reverse=newest_first,
-            )
+            wanted = [
+                (at, session_id)
+                for at, session_id in _between(self._starts, since, until)
+                if (agent is None or self._origins[session_id].agent == agent)
+                and (env is None or self._origins[session_id].env == env)
+                and (experiment_id is None or session_id in self._sessions_in.get(experiment_id, ()))
+            ]
+            if newest_first:
+                wanted.reverse()
         found = (self.trace(session_id) for _, session_id in wanted)
         yield from islice((trace for trace in found if trace is not None), limit)
 
@@ -132,6 +141,8 @@ class MemoryRecords:
         """Insert or replace the derived scores of sessions."""
         new = {score.session_id: score for score in scores}
         with self._open():
+            for session_id, score in new.items():
+                _place(self._scored, session_id, _started(self._scores.get(session_id)), _started(score))
             self._scores |= new
 
     def scores(
@@ -149,15 +160,14 @@ class MemoryRecords:
         with self._open():
             wanted = [
                 score
-                for score in self._scores.values()
+                for score in (self._scores[key] for _, key in _between(self._scored, since, until))
                 if (agent is None or score.agent == agent)
                 and (env is None or score.env == env)
-                and _between(to_micros(score.started_at), since, until)
                 and (experiment_id is None or score.arm(experiment_id) is not None)
                 and (version is None or score.version == version)
                 and (score.closed or not closed_only)
             ]
-        yield from sorted(wanted, key=lambda score: (to_micros(score.started_at), score.session_id))
+        yield from wanted
 
     def cursor(self, name: str) -> int:
         """Position of a named reader; 0 at first."""
@@ -196,7 +206,10 @@ class MemoryRecords:
         self._by_session[session_id].append(record)
         origin = origin_of(record)
         if origin is not None:
-            self._origins[session_id] = min(origin, self._origins.get(session_id, origin))
+            known = self._origins.get(session_id)
+            first = min(origin, known or origin)
+            _place(self._starts, session_id, known.at if known else None, first.at)
+            self._origins[session_id] = first
         if (ref := ref_of(record)) is not None:
             self._sessions_by_ref[ref][session_id] = None
         if (experiment_id := experiment_of(record)) is not None:
@@ -221,5 +234,23 @@ def open_memory() -> MemoryRecords:
     return MemoryRecords()
 
 
-def _between(at: int, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or at >= to_micros(since)) and (until is None or at < to_micros(until))
+def _between(
+    ordered: Sequence[tuple[int, str]], since: datetime | None, until: datetime | None
+) -> Sequence[tuple[int, str]]:
+    """The part of a list ordered by time that lies in `since` <= time < `until`."""
+    first = 0 if since is None else bisect_left(ordered, (to_micros(since), ""))
+    last = len(ordered) if until is None else bisect_left(ordered, (to_micros(until), ""))
+    return ordered[first:last]
+
+
+def _place(ordered: list[tuple[int, str]], key: str, before: int | None, now: int | None) -> None:
+    """Move `key` to its new time, or enter it."""
+    if before == now or now is None:
+        return
+    if before is not None:
+        del ordered[bisect_left(ordered, (before, key))]
+    insort(ordered, (now, key))
+
+
+def _started(score: SessionScore | None) -> int | None:
+    return None if score is None else to_micros(score.started_at)
