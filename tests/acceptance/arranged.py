@@ -28,7 +28,7 @@ from prx.models.port import ChatModel
 from prx.propose.fingerprint import fingerprint
 from prx.records.memory import open_memory as memory_records
 from prx.settings import Settings
-from prx.wiring.app import fitness_rules
+from prx.views.fitness import rules_from
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 AGENT = "default"
@@ -50,7 +50,7 @@ class Arranged:
             ledger=memory_ledger(ids),
             records=memory_records(),
             settings=settings,
-            fitness=fitness_rules(settings),
+            fitness=rules_from(settings),
             ids=ids,
             models=Models(agent=agent_model),
         )

@@ -103,7 +103,11 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The engine of one agent as a whole: what a person said of it, and its frozen token targets."""
+    """The engine of one agent as a whole: what a person said of it, and its frozen token targets.
+
+    `failed_cycles`: runs in a row in which a step raised an error, counted at most once an hour;
+    `failed_at`: the newest of them. `alerts`: key of every open alert with the time since when.
+    """
 
     agent: str
     paused: bool = False
@@ -113,3 +117,5 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: datetime | None = None
     failed_cycles: int = 0
     token_targets: tuple[float, float] | None = None
+    failed_at: datetime | None = None
+    alerts: dict[str, str] = {}

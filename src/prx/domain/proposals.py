@@ -120,7 +120,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     experiment_id: str | None = None
     version: str | None = None
     deferred_until: datetime | None = None
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
     work: dict[str, Any] = {}
 
 

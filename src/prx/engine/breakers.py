@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from prx.domain.experiments import CONTROL, TREATMENT, Experiment, ExperimentSta
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
+from prx.engine.attempt import attempt
 from prx.engine.preperiod import failure_rate
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, undo
@@ -42,9 +44,9 @@ def tick_breakers(turn: Turn) -> None:
         running = view.find(Experiment, agent=turn.agent, state=ExperimentStatus.RUNNING)
         served = _in_force(view, turn.agent)
     for experiment in running:
-        _tick_experiment(turn, experiment)
+        attempt(turn, "breaker", experiment.experiment_id, partial(_tick_experiment, turn, experiment))
     for version in served:
-        _tick_version(turn, version)
+        attempt(turn, "breaker", version.label, partial(_tick_version, turn, version))
 
 
 def _in_force(view: View, agent: str) -> list[Version]:

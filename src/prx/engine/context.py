@@ -27,7 +27,10 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything that the engine works with; nothing is global."""
+    """Everything that the engine works with; nothing is global.
+
+    `sample_key`: secret of the installation, by which it draws what the analysis keeps in memory.
+    """
 
     ledger: Ledger
     records: RecordStore
@@ -37,6 +40,7 @@ class Context:
     models: Models = Models()
     checkers: Mapping[str, Checker] = field(default_factory=dict)
     seed: int = 0
+    sample_key: str = "prx.analyze"
     owner: str = "engine"
     progress: Callable[[str], None] | None = None
     memory: MemoryStore | None = None

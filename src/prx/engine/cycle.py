@@ -1,22 +1,27 @@
 """The slow loop: analyse what was recorded, and write candidate changes from what was found."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from prx.analyze.analyze import examine
+from prx.analyze.analyze import Analysis, examine
 from prx.analyze.rules import AnalyzeRules
 from prx.domain.answers import NotEnoughData
 from prx.domain.errors import InvalidInput
 from prx.domain.findings import Finding
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal
+from prx.domain.records import Trace
+from prx.domain.scores import SessionScore
 from prx.domain.versions import MemoryState, PromptSet, Strategy
-from prx.engine.filing import Filing, file_proposal, open_proposals, past_changes
+from prx.engine.filing import Filing, file_proposal, known_changes, open_proposals
+from prx.engine.intake import rules_for
+from prx.engine.limits import enough_sessions, few_strategy_changes
 from prx.engine.memorypath import tend_memory, tend_when_due
 from prx.engine.timetable import due, ran_until
 from prx.engine.turn import Turn
 from prx.fitness.deployment import current_fitness
+from prx.fitness.session import score_session
 from prx.ledger.port import View
 from prx.propose.draft import Current, Draft
 from prx.propose.propose import consider
@@ -43,51 +48,74 @@ def analyse_when_due(turn: Turn, *, force: bool = False) -> tuple[Finding, ...] 
     with turn.view() as view:
         if not force and not due(view, turn.agent, ANALYSIS, turn.now):
             return None
-        known = view.find(Finding, agent=turn.agent)
-        served = _served(view, turn.agent)
-    since = turn.now - WINDOW
-    scores = {s.session_id: s for s in turn.scores(since)}
-    traces = turn.context.records.traces(agent=turn.agent, since=since, until=turn.now)
-    found = examine(
-        traces,
-        scores,
-        agent=turn.agent,
-        now=turn.now,
-        ids=turn.context.ids,
-        known=known,
-        rules=AnalyzeRules(),
-        prompts=served.prompts.texts,
-    )
+    scores = {s.session_id: s for s in turn.scores(turn.now - WINDOW)}
+    found = _examined(turn, scores)
     with turn.transaction() as tx:
         for finding in found.findings:
             tx.put(finding)
         following = next_due(turn.settings.pipeline.analyze_schedule, turn.now)
         ran_until(tx, turn.agent, ANALYSIS, at=following, note=f"{len(found.findings)} findings")
+    return found.findings
+
+
+def analyse_dry(turn: Turn) -> tuple[Finding, ...]:
+    """What the analysis would find now, sessions scored as they stand; nothing is written."""
+    rules = rules_for(turn.context, turn.agent)
+    scores = {
+        trace.start.session_id: score_session(trace, rules=rules, now=turn.now) for trace in _traces(turn)
+    }
+    return _examined(turn, scores).findings
+
+
+def _examined(turn: Turn, scores: Mapping[str, SessionScore]) -> Analysis:
+    with turn.view() as view:
+        known = view.find(Finding, agent=turn.agent)
+        served = _served(view, turn.agent)
+    found = examine(
+        _traces(turn),
+        scores,
+        agent=turn.agent,
+        now=turn.now,
+        ids=turn.context.ids,
+        known=known,
+        rules=AnalyzeRules(sample_key=turn.context.sample_key),
+        prompts=served.prompts.texts,
+    )
     for finding in found.findings:
         turn.report.add("finding", finding.finding_id, "done", finding.summary)
     for undecided in found.undecided:
         turn.report.add("analysis", undecided.detector, "not_enough_data", undecided.answer.why)
-    return found.findings
+    return found
+
+
+def _traces(turn: Turn) -> Iterator[Trace]:
+    return turn.context.records.traces(agent=turn.agent, since=turn.now - WINDOW, until=turn.now)
 
 
 def evolve_when_due(
-    turn: Turn, *, layers: tuple[Layer, ...] | None = None, dry_run: bool = False
+    turn: Turn,
+    *,
+    layers: tuple[Layer, ...] | None = None,
+    dry_run: bool = False,
+    found: tuple[Finding, ...] | None = None,
 ) -> list[str]:
     """Write proposals for every layer whose turn it is; returns their ids (texts of drafts on a dry run).
 
-    `layers`: propose for these now, whatever the schedule says.
+    `layers`: propose for these now, whatever the schedule says. `found`: findings to propose from instead
+    of the stored ones.
     """
     tended = tend_when_due(turn) if layers is None else _tended(turn, layers)
     with turn.view() as view:
         if layers is None and not due(view, turn.agent, EVOLVE, turn.now):
             return _file_all(turn, tended, dry_run=dry_run)
         chosen = layers or tuple(layer for layer in Layer if _layer_due(turn, view, layer))
-        findings = _recent(view, turn, chosen)
+        stored = view.find(Finding, agent=turn.agent) if found is None else found
         now_served = _served(view, turn.agent)
-        past = [change for layer in chosen for change in past_changes(view, turn.agent, layer)]
+        past = [change for layer in chosen for change in known_changes(view, turn.agent, layer)]
         tried = view.count(Proposal, agent=turn.agent)
         crowded = {layer for layer in chosen if len(open_proposals(view, turn.agent, layer)) >= MAX_OPEN}
-    usable = [finding for finding in findings if finding.layer not in crowded]
+    recent = [finding for finding in _recent(turn, stored, chosen) if finding.layer not in crowded]
+    usable = enough_sessions(turn, recent, now_served)
     considered = consider(
         usable,
         current=now_served,
@@ -100,7 +128,8 @@ def evolve_when_due(
     )
     for refusal in considered.refused:
         turn.report.add("propose", refusal.trigger, _kind(refusal.answer), refusal.answer.why)
-    filed = _file_all(turn, (*tended, *considered.drafts), dry_run=dry_run)
+    drafts = few_strategy_changes(turn, (*tended, *considered.drafts))
+    filed = _file_all(turn, drafts, dry_run=dry_run)
     if dry_run:
         return filed
     with turn.transaction() as tx:
@@ -145,6 +174,7 @@ def _file(turn: Turn, draft: Draft) -> Proposal | None:
         evidence=draft.evidence,
         expected=draft.expected,
         fitness_before=fitness,
+        cost_usd=draft.cost_usd,
     )
     with turn.transaction() as tx:
         same = [p for p in open_proposals(tx, turn.agent, draft.layer) if p.fingerprint == draft.fingerprint]
@@ -172,11 +202,11 @@ def _layer_due(turn: Turn, view: View, layer: Layer) -> bool:
     return enabled and due(view, turn.agent, f"layer.{layer}", turn.now)
 
 
-def _recent(view: View, turn: Turn, layers: tuple[Layer, ...]) -> list[Finding]:
+def _recent(turn: Turn, findings: tuple[Finding, ...], layers: tuple[Layer, ...]) -> list[Finding]:
     since: datetime = turn.now - WINDOW
     return [
         finding
-        for finding in view.find(Finding, agent=turn.agent)
+        for finding in findings
         if finding.layer in layers and finding.last_seen >= since and finding.resolved_at is None
     ]
 

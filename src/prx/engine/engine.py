@@ -1,8 +1,9 @@
 """The engine: what the worker, the command line and the demo call, and nothing else does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from prx.domain.answers import NotEnoughData
@@ -11,12 +12,16 @@ from prx.domain.experiments import Experiment
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal
 from prx.engine import people
+from prx.engine.alerts import raise_alert, resolve_alert
+from prx.engine.attempt import attempt, fenced
 from prx.engine.breakers import tick_breakers
 from prx.engine.context import Context, control_of
-from prx.engine.cycle import analyse_when_due, evolve_when_due
+from prx.engine.cycle import analyse_dry, analyse_when_due, evolve_when_due
+from prx.engine.failing import settle_cycles
+from prx.engine.health import check_alerts
 from prx.engine.intake import freeze_token_targets, register_prompts, score_sessions
 from prx.engine.judging import judge_live
-from prx.engine.lease import Busy, leased
+from prx.engine.lease import NoLease, leased
 from prx.engine.memorypath import sync_memory
 from prx.engine.path import advance_proposals
 from prx.engine.report import Report
@@ -27,8 +32,9 @@ from prx.engine.turn import Turn
 from prx.engine.watching import tick_watches
 from prx.release.rollback import RollbackResult, plan_rollback
 
-BREAKER, WATCH = "breaker", "watch"
-WATCH_EVERY = timedelta(hours=1)
+SCORING = "scoring"
+BREAKER, WATCH, ALERTS = "breaker", "watch", "alerts"
+WATCH_EVERY = ALERTS_EVERY = timedelta(hours=1)
 
 
 class Engine:
@@ -37,22 +43,22 @@ class Engine:
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def advance(self, now: datetime) -> Report:
-        """Do everything that is due at `now`. Safe to call at any time and from several processes."""
+    def advance(self, now: datetime, *, safety_only: bool = False) -> Report:
+        """Do everything that is due at `now`. Safe to call at any time and from several processes.
+
+        An error in one step is a step of the report and an alert; the other steps and agents go on.
+        `safety_only`: breakers, watches and alerts, and nothing else.
+        """
         report = Report()
-        self.score(now, report)
+        fenced(report, SCORING, "every agent", lambda: self.score(now, report))
         for agent in self._agents():
-            try:
-                with self._turn(agent, now, report) as turn:
-                    self._advance(turn)
-            except Busy as error:
-                report.add("lease", agent, "not_enough_data", str(error))
+            fenced(report, "turn", agent, partial(self._advance, agent, now, report, safety_only=safety_only))
         return report
 
     def score(self, now: datetime, report: Report | None = None) -> int:
         """Bring registered prompts and session scores up to date; returns how many sessions were scored."""
         told = report if report is not None else Report()
-        scored = score_sessions(self.context, now)
+        scored = score_sessions(self.context, now, told)
         sync_memory(self.context, told)
         register_prompts(self.context, now, told)
         for agent in self._agents():
@@ -60,14 +66,21 @@ class Engine:
         return scored
 
     def trigger(self, agent: str, layer: Layer, now: datetime, *, dry_run: bool = False) -> Report:
-        """Analyse and propose for one layer now, whatever the schedule says; a dry run writes no proposal."""
+        """Analyse and propose for one layer now, whatever the schedule says.
+
+        A dry run tells what would be found and proposed and writes nothing, not even a lease; only what a
+        proposer model costs is still counted.
+        """
         report = Report()
+        if dry_run:
+            turn = Turn(self.context, NoLease(self.context, agent, ""), agent, now, report)
+            evolve_when_due(turn, layers=(layer,), dry_run=True, found=analyse_dry(turn))
+            return report
         self.score(now, report)
         with self._turn(agent, now, report) as turn:
             analyse_when_due(turn, force=True)
-            evolve_when_due(turn, layers=(layer,), dry_run=dry_run)
-            if not dry_run:
-                advance_proposals(turn)
+            evolve_when_due(turn, layers=(layer,))
+            advance_proposals(turn)
         return report
 
     def approve(self, proposal_id: str, *, actor: str, now: datetime, simulated: bool = False) -> Proposal:
@@ -161,28 +174,37 @@ class Engine:
         with self._turn(agent, now, Report()) as turn:
             return people.acknowledge(turn, incident_id, actor)
 
-    def _advance(self, turn: Turn) -> None:
-        with turn.view() as view:
-            control = control_of(view, turn.agent)
-            breaker_due = due(view, turn.agent, BREAKER, turn.now)
-            watch_due = due(view, turn.agent, WATCH, turn.now)
-        if breaker_due:
-            tick_breakers(turn)
-            with turn.transaction() as tx:
-                every = timedelta(minutes=turn.settings.breaker.check_interval_minutes)
-                ran(tx, turn.agent, BREAKER, every=every)
-        if watch_due:
-            tick_watches(turn)
-            with turn.transaction() as tx:
-                ran(tx, turn.agent, WATCH, every=WATCH_EVERY)
-        if control.paused or control.killed:
-            return
-        judge_live(turn)
-        tick_experiments(turn)
-        analyse_when_due(turn)
+    def _advance(self, agent: str, now: datetime, report: Report, *, safety_only: bool) -> None:
+        with self._turn(agent, now, report) as turn:
+            unscored = {one for one in report.broken if one.startswith(SCORING)}
+            before = report.broken - unscored
+            _tell_of_scoring(turn, unscored)
+            self._safety(turn)
+            with turn.view() as view:
+                control = control_of(view, agent)
+            if not (safety_only or control.paused or control.killed):
+                self._work(turn)
+            attempt(turn, "failed cycles", agent, lambda: settle_cycles(turn, report.broken - before))
+
+    def _safety(self, turn: Turn) -> None:
+        """Before anything else, and while paused too: what may undo a change, and what people must hear."""
+        every = timedelta(minutes=turn.settings.breaker.check_interval_minutes)
+        for job, work, pause in (
+            (BREAKER, tick_breakers, every),
+            (WATCH, tick_watches, WATCH_EVERY),
+            (ALERTS, check_alerts, ALERTS_EVERY),
+        ):
+            attempt(turn, job, turn.agent, partial(_when_due, turn, job, work, pause))
+
+    def _work(self, turn: Turn) -> None:
+        """The slow loop, each part fenced from the others."""
+        agent = turn.agent
+        attempt(turn, "live judging", agent, lambda: judge_live(turn))
+        attempt(turn, "experiments", agent, lambda: tick_experiments(turn))
+        attempt(turn, "analysis", agent, lambda: analyse_when_due(turn))
         if turn.settings.enabled:
-            evolve_when_due(turn)
-        advance_proposals(turn)
+            attempt(turn, "evolve", agent, lambda: evolve_when_due(turn))
+        attempt(turn, "proposals", agent, lambda: advance_proposals(turn))
 
     def _agents(self) -> tuple[str, ...]:
         with self.context.ledger.view() as view:
@@ -207,3 +229,27 @@ class Engine:
             agent = view.get(Experiment, experiment_id).agent
         with self._turn(agent, now, Report()) as turn:
             yield turn
+
+
+def _tell_of_scoring(turn: Turn, broken: set[str]) -> None:
+    """Old scores hide new failures from breakers and watches: a person must hear of it."""
+
+    def tell() -> None:
+        if broken:
+            why = (
+                "sessions could not be scored; breakers and watches see old scores (`prx evolution advance`)"
+            )
+            raise_alert(turn, SCORING, why, {})
+        else:
+            resolve_alert(turn, SCORING, "sessions are scored again")
+
+    attempt(turn, "alert", SCORING, tell)
+
+
+def _when_due(turn: Turn, job: str, work: Callable[[Turn], object], every: timedelta) -> None:
+    with turn.view() as view:
+        if not due(view, turn.agent, job, turn.now):
+            return
+    work(turn)
+    with turn.transaction() as tx:
+        ran(tx, turn.agent, job, every=every)

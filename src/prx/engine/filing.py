@@ -52,7 +52,7 @@ class Filing:
     evidence: tuple[str, ...] = ()
     expected: ExpectedEffect | None = None
     fitness_before: float | None = None
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
 
 
 def file_proposal(tx: Transaction, filing: Filing) -> Proposal:
@@ -127,6 +127,17 @@ def past_changes(view: View, agent: str, layer: Layer) -> tuple[PastChange, ...]
         PastChange(past.fingerprint, past.change, past.why)
         for past in view.find(Proposal, agent=agent, layer=layer, state=FAILED_STATES)
     )
+
+
+def known_changes(view: View, agent: str, layer: Layer) -> tuple[PastChange, ...]:
+    """Changes that are not to be proposed now: those that failed, and those that are under way already."""
+    under_way = tuple(
+        PastChange(
+            one.fingerprint, one.change, f"proposal {one.proposal_id} says the same and is {one.state}"
+        )
+        for one in open_proposals(view, agent, layer)
+    )
+    return (*past_changes(view, agent, layer), *under_way)
 
 
 def open_proposals(view: View, agent: str, layer: Layer) -> tuple[Proposal, ...]:

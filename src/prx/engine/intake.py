@@ -17,6 +17,7 @@ from prx.domain.layers import Layer
 from prx.domain.records import PromptSeen
 from prx.domain.scores import SessionScore
 from prx.domain.versions import PromptSet, VersionSource
+from prx.engine.attempt import told
 from prx.engine.context import Context, control_of
 from prx.engine.report import Report
 from prx.engine.watching import freeze_baseline
@@ -82,19 +83,25 @@ def _register(tx: Transaction, seen: PromptSeen, before: Callable[[], dict[str, 
     return f"{version.label} holds the {changed} text"
 
 
-def score_sessions(context: Context, now: datetime) -> int:
-    """Bring the derived scores up to date; returns how many sessions were scored."""
+def score_sessions(context: Context, now: datetime, report: Report) -> int:
+    """Bring the derived scores up to date; returns how many sessions were scored.
+
+    A session that cannot be scored is reported and left out; it must not hold up all others.
+    """
     scored = 0
     after = context.records.cursor("scores")
     while True:
         cursor, sessions = context.records.changed_sessions(after=after, limit=_BATCH)
         if not sessions:
             break
-        scored += _score(context, sessions, now)
+        scored += _score(context, sessions, now, report)
         context.records.set_cursor("scores", cursor)
         after = cursor
     while sessions := context.records.unclosed_sessions(closing_before=now, limit=_BATCH):
-        scored += _score(context, sessions, now)
+        closed = _score(context, sessions, now, report)
+        if not closed:
+            break
+        scored += closed
     return scored
 
 
@@ -119,7 +126,7 @@ def freeze_token_targets(context: Context, agent: str, now: datetime, report: Re
         tx.put(msgspec.structs.replace(control_of(tx, agent), token_targets=targets))
         tx.audit("fitness.token_targets", agent, {"p5": str(found.target), "p99": str(found.ceiling)})
     every = tuple(score.session_id for score in context.records.scores(agent=agent))
-    _score(context, every, now)
+    _score(context, every, now, report)
     report.add(
         "token_targets",
         agent,
@@ -142,7 +149,7 @@ def with_targets(rules: FitnessRules, targets: tuple[float, float] | None) -> Fi
     return replace(rules, target_tokens=targets[0], ceiling_tokens=targets[1])
 
 
-def _score(context: Context, sessions: tuple[str, ...], now: datetime) -> int:
+def _score(context: Context, sessions: tuple[str, ...], now: datetime, report: Report) -> int:
     rules: dict[str, FitnessRules] = {}
     scores: list[SessionScore] = []
     for session_id in sessions:
@@ -152,6 +159,9 @@ def _score(context: Context, sessions: tuple[str, ...], now: datetime) -> int:
         agent = trace.start.agent
         if agent not in rules:
             rules[agent] = rules_for(context, agent)
-        scores.append(score_session(trace, rules=rules[agent], now=now))
+        try:
+            scores.append(score_session(trace, rules=rules[agent], now=now))
+        except Exception as error:  # noqa: BLE001 - a bug in one step must not stop the rest
+            report.add("scoring", session_id, "error", told(error, f"scoring of session {session_id}"))
     context.records.put_scores(scores)
     return len(scores)

@@ -1,7 +1,7 @@
 """One process at a time works on an agent; a dead one is replaced when its lease runs out."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import _GeneratorContextManager, contextmanager
 from datetime import datetime, timedelta
 
 import msgspec
@@ -34,6 +34,14 @@ class Lease:
                 raise Busy(f"another process took over agent {self._agent!r}; nothing was written here")
             tx.put(msgspec.structs.replace(held, lease_until=now + LEASE))
             yield tx
+
+
+class NoLease(Lease):
+    """Stands in for a lease in a dry run: nothing can be written under it."""
+
+    def transaction(self, now: datetime, actor: str = "engine") -> "_GeneratorContextManager[Transaction]":
+        """Raises: Conflict."""
+        raise Conflict(f"a dry run writes nothing, so {actor} cannot at {now}; run it without --dry-run")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -12,6 +13,7 @@ from prx.domain.errors import Conflict, InvalidInput
 from prx.domain.layers import Layer
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.engine.approvals import approval_event, approval_fault, policy_version
+from prx.engine.attempt import attempt
 from prx.engine.filing import open_proposals, rebase_proposal
 from prx.engine.gating import gate_proposal
 from prx.engine.memorypath import prove_memory
@@ -34,7 +36,7 @@ def advance_proposals(turn: Turn) -> None:
         with turn.view() as view:
             waiting = open_proposals(view, turn.agent, layer)
         for proposal in waiting:
-            _advance(turn, proposal)
+            attempt(turn, "proposal", proposal.proposal_id, partial(_advance, turn, proposal))
 
 
 def _advance(turn: Turn, proposal: Proposal) -> None:

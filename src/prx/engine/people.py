@@ -178,12 +178,12 @@ def create_aa(turn: Turn, layer: Layer, actor: str) -> Experiment:
 
 def pause(turn: Turn, actor: str, why: str) -> Control:
     """No new proposal or experiment step; breakers and watches go on."""
-    return _control(turn, actor, why, paused=True, event="paused")
+    return switch(turn, actor, why, paused=True, event="paused")
 
 
 def resume(turn: Turn, actor: str, why: str) -> Control:
     """Go on after a pause or a kill; what failed before is acknowledged."""
-    return _control(turn, actor, why, paused=False, event="resumed")
+    return switch(turn, actor, why, paused=False, event="resumed")
 
 
 def kill(turn: Turn, actor: str, why: str) -> Control:
@@ -191,7 +191,7 @@ def kill(turn: Turn, actor: str, why: str) -> Control:
     with turn.transaction(actor) as tx:
         for experiment in tx.find(Experiment, agent=turn.agent, state=ExperimentStatus.RUNNING):
             cancel_experiment(tx, experiment, reason="kill_switch", why=f"kill switch by {actor}: {why}")
-    return _control(turn, actor, why, paused=True, event="killed")
+    return switch(turn, actor, why, paused=True, event="killed")
 
 
 def acknowledge(turn: Turn, incident_id: str, actor: str) -> Incident:
@@ -218,7 +218,8 @@ def breaker_until(turn: Turn, layer: Layer) -> datetime | None:
     return found.until if found and found.state == "open" and found.until else None
 
 
-def _control(turn: Turn, actor: str, why: str, *, paused: bool, event: str) -> Control:
+def switch(turn: Turn, actor: str, why: str, *, paused: bool, event: str) -> Control:
+    """Set the agent's control record; `event` is paused, resumed or killed."""
     with turn.transaction(actor) as tx:
         before = control_of(tx, turn.agent)
         changed = msgspec.structs.replace(
@@ -229,6 +230,7 @@ def _control(turn: Turn, actor: str, why: str, *, paused: bool, event: str) -> C
             actor=actor,
             since=turn.now,
             failed_cycles=before.failed_cycles if paused else 0,
+            failed_at=before.failed_at if paused else None,
         )
         tx.put(changed)
         tx.audit(f"engine.{event}", turn.agent, {"why": why})

@@ -15,10 +15,16 @@ class Step:
 
 @dataclass(slots=True)
 class Report:
-    """Steps in order of execution."""
+    """Steps in order of execution; `broken` names what raised an error instead of answering."""
 
     steps: list[Step] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
 
     def add(self, what: str, subject: str, answer: str, why: str) -> None:
         """Note one step."""
         self.steps.append(Step(what, subject, answer, why))
+
+    def broke(self, what: str, subject: str, why: str) -> None:
+        """Note one step that raised an error."""
+        self.add(what, subject, "error", why)
+        self.broken.add(f"{what} of {subject}")

@@ -1,12 +1,14 @@
 """Running experiments: looks when they are due, strata when other layers move."""
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
 from prx.domain.errors import InvalidInput
 from prx.domain.experiments import Experiment, ExperimentStatus, Plan
 from prx.domain.records import PRODUCTION
+from prx.engine.attempt import attempt
 from prx.engine.context import Context
 from prx.engine.trialdata import collect
 from prx.engine.trialend import converge
@@ -23,9 +25,13 @@ def tick_experiments(turn: Turn) -> None:
     with turn.view() as view:
         running = view.find(Experiment, agent=turn.agent, state=ExperimentStatus.RUNNING)
     for experiment in running:
-        refreshed = _note_other_layers(turn, experiment)
-        if refreshed.next_look_at and refreshed.next_look_at <= turn.now:
-            look_at(turn, refreshed)
+        attempt(turn, "look", experiment.experiment_id, partial(_tick, turn, experiment))
+
+
+def _tick(turn: Turn, experiment: Experiment) -> None:
+    refreshed = _note_other_layers(turn, experiment)
+    if refreshed.next_look_at and refreshed.next_look_at <= turn.now:
+        look_at(turn, refreshed)
 
 
 def look_at(turn: Turn, experiment: Experiment) -> Conclusion:

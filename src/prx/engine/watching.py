@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from prx.domain.decisions import DecisionOutcome
@@ -9,6 +10,7 @@ from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PRODUCTION
 from prx.domain.scores import SessionScore
+from prx.engine.attempt import attempt
 from prx.engine.context import ENGINE, Context
 from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, failure_rate, levels
 from prx.engine.turn import Turn
@@ -39,16 +41,20 @@ def tick_watches(turn: Turn) -> None:
     with turn.view() as view:
         watching = view.find(Proposal, agent=turn.agent, state=ProposalState.WATCHING)
     for proposal in watching:
-        promoted, before = proposal.state_since, _before(turn, proposal)
-        scores = list(turn.scores(promoted))
-        window = timedelta(hours=turn.settings.safety.rollback_window_hours)
-        found = watch(before, _levels(turn, scores), _rules(turn))
-        if isinstance(found, Regressed):
-            with turn.view() as view:
-                version = view.version(proposal.agent, proposal.version or "")
-            undo(turn, version, Alarm("watch", found.why, _numbers(found), scores))
-        elif turn.now - promoted >= window:
-            _end_window(turn, proposal, scores)
+        attempt(turn, "watch", proposal.proposal_id, partial(_tick, turn, proposal))
+
+
+def _tick(turn: Turn, proposal: Proposal) -> None:
+    promoted, before = proposal.state_since, _before(turn, proposal)
+    scores = list(turn.scores(promoted))
+    window = timedelta(hours=turn.settings.safety.rollback_window_hours)
+    found = watch(before, _levels(turn, scores), _rules(turn))
+    if isinstance(found, Regressed):
+        with turn.view() as view:
+            version = view.version(proposal.agent, proposal.version or "")
+        undo(turn, version, Alarm("watch", found.why, _numbers(found), scores))
+    elif turn.now - promoted >= window:
+        _end_window(turn, proposal, scores)
 
 
 def confirm(turn: Turn, proposal: Proposal, why: str, actor: str = ENGINE) -> Proposal:

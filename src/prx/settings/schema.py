@@ -43,9 +43,7 @@ class PromptLayer:
         keys.SCHEDULE,
         alias="interval",
     )
-    min_samples: int = key(
-        50, "Sessions that a prompt needs before a change to it is proposed", keys.COUNT, idle=True
-    )
+    min_samples: int = key(50, "Sessions that a prompt needs before a change to it is proposed", keys.COUNT)
     confidence_level: float = key(
         0.95,
         "Confidence that an experiment on a prompt needs, if above experiments.confidence_level",
@@ -73,9 +71,7 @@ class StrategyLayer:
     rollback_window_hours: float = key(
         168.0, "Hours after which an applied strategy change is confirmed or undone", keys.HOURS
     )
-    max_policy_changes_per_cycle: int = key(
-        3, "Strategy proposals that one cycle may make", keys.COUNT, idle=True
-    )
+    max_policy_changes_per_cycle: int = key(3, "Strategy proposals that one cycle may make", keys.COUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +364,7 @@ class Watch:
         "A memory change with too little data at the end of its window",
         keys.OneOf(("revert", "keep")),
     )
-    max_failed_cycles: int = key(3, "Failed cycles in a row that pause the engine", keys.COUNT, idle=True)
+    max_failed_cycles: int = key(3, "Failed cycles in a row that pause the engine", keys.COUNT)
 
 
 @dataclass(frozen=True, slots=True)

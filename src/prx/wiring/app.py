@@ -14,7 +14,6 @@ from prx.domain.times import utc_now
 from prx.engine.context import Context, Models
 from prx.engine.engine import Engine
 from prx.engine.report import Report
-from prx.fitness.rules import FitnessRules
 from prx.ledger.port import Ledger
 from prx.ledger.sqlite import open_sqlite as open_ledger
 from prx.models.endpoint import ChatEndpoint, EndpointConfig
@@ -24,7 +23,16 @@ from prx.records.port import RecordStore
 from prx.records.sqlite import open_sqlite as open_records
 from prx.settings import ModelRole, Settings, load
 from prx.spool.ship import Shipped, ship
-from prx.wiring.paths import config_file, home_folder, ledger_file, prepare_home, records_file, spool_folder
+from prx.views.fitness import rules_from
+from prx.wiring.paths import (
+    config_file,
+    home_folder,
+    installation_secret,
+    ledger_file,
+    prepare_home,
+    records_file,
+    spool_folder,
+)
 from prx.wiring.spend import LedgerUsage
 
 
@@ -84,31 +92,16 @@ def open_app(
         ledger=ledger,
         records=records,
         settings=chosen,
-        fitness=fitness_rules(chosen),
+        fitness=rules_from(chosen),
         ids=used_ids,
         models=models or configured_models(chosen, ledger, agent, now),
+        sample_key=installation_secret(folder, used_ids),
         owner=f"{socket.gethostname()}-{os.getpid()}",
     )
     return App(chosen, ledger, records, Engine(context), folder, agent, now)
 
 
-def fitness_rules(settings: Settings) -> FitnessRules:
-    """Rules of fitness from the operator's settings."""
-    given = settings.fitness
-    auto = "auto" in (given.target_tokens, given.ceiling_tokens)
-    return FitnessRules(
-        weights=given.weights.as_dict(),
-        evaluation_window_hours=given.evaluation_window_hours,
-        min_sessions_for_score=given.min_sessions_for_score,
-        minimum_acceptable=given.thresholds.minimum_acceptable,
-        regression_delta=given.thresholds.regression_delta,
-        target_ms=given.target_ms,
-        ceiling_ms=given.ceiling_ms,
-        target_tokens=None if auto else float(given.target_tokens),
-        ceiling_tokens=None if auto else float(given.ceiling_tokens),
-        session_idle_minutes=settings.record.session_idle_minutes,
-        outcome_window_hours=settings.experiments.outcome_window_hours,
-    )
+fitness_rules = rules_from
 
 
 def model_price(role: ModelRole) -> Price | None:

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prx.domain.errors import StoreError
+from prx.domain.ids import Ids
 from prx.settings.loading import DEFAULT_FILE, find_file
 
 _DEFAULT = Path(".local/share/prx")
+_SECRET_LENGTH = 32
 
 
 def home_folder(explicit: Path | None, env: Mapping[str, str]) -> Path:
@@ -60,3 +62,33 @@ def records_file(home: Path) -> Path:
 def spool_folder(home: Path) -> Path:
     """Records on their way to the store."""
     return home / "spool"
+
+
+def installation_secret(home: Path, ids: Ids) -> str:
+    """The random secret of this state folder, made at the first call and readable by its owner alone.
+
+    Raises: StoreError when it can be neither read nor made.
+    """
+    path = home / "secret.key"
+    try:
+        if not path.exists():
+            _make_secret(path, ids.secret())
+        secret = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"the secret of the installation, {path}, cannot be read ({error})") from error
+    if len(secret) < _SECRET_LENGTH:
+        raise StoreError(f"{path} is damaged; remove it, and a new secret is made at the next start")
+    return secret
+
+
+def _make_secret(path: Path, secret: str) -> None:
+    """Whole or not at all; of two processes that make one at the same time the first wins."""
+    own = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+        file.write(secret + "\n")
+    try:
+        os.link(own, path)
+    except FileExistsError:
+        pass
+    finally:
+        own.unlink()
