@@ -1,6 +1,6 @@
 """Proof of a memory change: it loses no fact, and logged queries still reach what they reached."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -61,7 +61,8 @@ def change_verdict(
     pruned = [op for op in change.ops if isinstance(op, MemoryArchive) and op.memory_id not in sources]
     numbers: dict[str, Any] = {"entries": len(known), "pruned": len(pruned), "compacted": len(sources)}
     room = int(len(known) * rules.archived_share)
-    failed = next((found for op in change.ops if (found := _fault(op, known)) is not None), None)
+    taken = {entry.memory_id for entry in entries}
+    failed = next((found for op in change.ops if (found := _fault(op, known, taken)) is not None), None)
     if failed is None and len(pruned) > room and not by_person:
         why = f"{len(pruned)} of {len(known)} entries would go without replacement, at most {room} at once"
         failed = Failed(why, "too_much_at_once")
@@ -69,13 +70,15 @@ def change_verdict(
     return proof_step(CHANGE, failed or Passed(kept), now, numbers=numbers, evidence=OFFLINE)
 
 
-def _fault(op: MemoryAdd | MemoryArchive, known: Mapping[str, MemoryEntry]) -> Failed | None:
+def _fault(op: MemoryAdd | MemoryArchive, known: Mapping[str, MemoryEntry], taken: Set[str]) -> Failed | None:
     if isinstance(op, MemoryArchive):
         if op.memory_id not in known:
             return Failed(f"entry {op.memory_id} is not in force any more; propose again", "stale_source")
         if known[op.memory_id].pinned:
             return Failed(f"entry {op.memory_id} is pinned", "pinned")
         return None
+    if op.memory_id in taken:
+        return Failed(f"there is an entry {op.memory_id} already", "id_taken")
     missing = [source for source in op.derived_from if source not in known]
     if missing:
         return Failed(f"source {missing[0]} is not in force any more; propose again", "stale_source")
