@@ -60,6 +60,7 @@ def _gather(turn: Turn, view: View, proposal: Proposal) -> GateInput:
         approved=view.part(_approved(view, served).manifest.part(layer)),
         known_tools=_tools(turn),
         known_models=frozenset(s.model for s in turn.scores(turn.now - RECENT) if s.model),
+        known_intents=frozenset(s.intent for s in turn.scores(turn.now - RECENT) if s.intent),
         proposals=tuple(
             other for other in view.find(Proposal, agent=agent, layer=layer) if not _past_watch(turn, other)
         ),

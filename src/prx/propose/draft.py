@@ -19,8 +19,7 @@ class ProposeRules:
     records unless `min_users` users wrote them. items_per_user: evidence taken from one user.
     max_per_layer: drafts per layer and round. recovered: assumed share of an excess failure rate that a
     good edit removes. signal_weight: fitness weight of what a wrong answer moves (relevance, completion,
-    satisfaction). step: largest relative move of a router weight; automix_step: of the threshold, absolute.
-    tools: names that prompt edits may mention and must not lose.
+    satisfaction). tools: names that prompt edits may mention and must not lose.
     """
 
     limits: EditLimits = field(default_factory=EditLimits)
@@ -32,8 +31,6 @@ class ProposeRules:
     examples: bool = True
     recovered: float = 0.5
     signal_weight: float = 0.65
-    step: float = 0.15
-    automix_step: float = 0.05
     attempts: int = 12
     tools: frozenset[str] = frozenset()
     answer_names: tuple[str, ...] = ANSWER_NAMES

@@ -128,7 +128,7 @@ def _write(finding: Finding, cases: Sequence[Case], desk: _Desk) -> _Written:
         return _write_prompt(finding, cases, desk)
     shown = tuple(case.session_id for case in cases)
     if finding.layer is Layer.STRATEGY:
-        step = strategy_step(finding, desk.current.strategy, desk.rules)
+        step = strategy_step(finding, desk.current.strategy)
         return _Written(_unless_past(step, desk.past), evidence=shown)
     if finding.kind is FindingKind.MEMORY_GAP:
         return _Written(_unless_past(_agreed_knowledge(cases, desk), desk.past), evidence=shown)

@@ -10,6 +10,7 @@ from prx.domain.errors import InvalidInput
 from prx.domain.versions import MemoryState, Part, PromptSet, Strategy
 
 TOOL_ON, TOOL_OFF = "on", "off"
+_PLAIN = ("automix_threshold", "explore")
 
 
 def treated_part(part: Part, change: Change) -> Part:
@@ -30,14 +31,14 @@ def treated_part(part: Part, change: Change) -> Part:
 def value_at(part: Strategy, path: str) -> float | str | None:
     """Present value of a strategy path, None for an absent key of a table.
 
-    Paths: `router.NAME`, `automix_threshold`, `concurrency.CHANNEL`, `timeouts.NAME`,
+    Paths: `router.NAME`, `automix_threshold`, `explore`, `concurrency.CHANNEL`, `timeouts.NAME`,
     `default_models.INTENT`, and `disabled_tools.TOOL` with the values `on` and `off`. Raises: InvalidInput.
     """
     head, _, key = path.partition(".")
     if head == "router" and key in part.router.__struct_fields__:
         return float(getattr(part.router, key))
-    if path == "automix_threshold":
-        return part.automix_threshold
+    if path in _PLAIN:
+        return float(getattr(part, path))
     tables: dict[str, dict[str, str] | dict[str, int] | dict[str, float]] = {
         "default_models": part.default_models,
         "concurrency": part.concurrency,
@@ -67,8 +68,8 @@ def _strategy(part: Strategy, change: StrategyPatch) -> Strategy:
         others = set(part.disabled_tools) - {key}
         tools = others | {key} if new == TOOL_OFF else others
         return msgspec.structs.replace(part, disabled_tools=tuple(sorted(tools)))
-    if head == "automix_threshold":
-        return msgspec.structs.replace(part, automix_threshold=new)
+    if head in _PLAIN:
+        return msgspec.structs.replace(part, **{head: new})
     if head == "concurrency":
         if new != int(new):
             raise InvalidInput(f"{change.path} takes a whole number, not {new!r}")

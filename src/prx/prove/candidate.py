@@ -59,7 +59,8 @@ def _scope(given: GateInput, rules: GateRules) -> Failed | None:
         return prompt_scope(part, change, rules)
     if isinstance(change, StrategyPatch) and isinstance(part, Strategy):
         approved = given.approved if isinstance(given.approved, Strategy) else None
-        return strategy_scope(part, change, Reach(rules, approved, given.known_models, by_person(proposal)))
+        reach = Reach(rules, approved, given.known_models, given.known_intents, by_person(proposal))
+        return strategy_scope(part, change, reach)
     return memory_scope(change) if isinstance(change, MemoryPatch) else None
 
 

@@ -30,6 +30,7 @@ class GateInput:
     approved: Part | None = None
     known_tools: frozenset[str] = frozenset()
     known_models: frozenset[str] = frozenset()
+    known_intents: frozenset[str] = frozenset()
     sealed_texts: tuple[str, ...] = ()
     proposals: Sequence[Proposal] = ()
     experiments: Sequence[Experiment] = ()

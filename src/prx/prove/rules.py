@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from prx.domain.editlimits import EditLimits
+from prx.domain.parameters import NUMERIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +11,7 @@ class Bound:
     """Range and largest single step of one numeric strategy parameter, in its own unit.
 
     `relative`: the step is a factor (2.0: at most double or half) instead of a difference.
+    `person_raises`: only a person may set a higher value.
     """
 
     low: float
@@ -17,17 +19,12 @@ class Bound:
     step: float
     relative: bool = False
     whole: bool = False
+    person_raises: bool = False
 
 
 STRATEGY_BOUNDS = {
-    "router.alpha": Bound(0.0, 1.0, 0.1),
-    "router.beta": Bound(0.0, 1.0, 0.1),
-    "router.gamma": Bound(0.0, 1.0, 0.1),
-    "router.delta": Bound(0.0, 1.0, 0.1),
-    "router.epsilon": Bound(0.0, 1.0, 0.1),
-    "automix_threshold": Bound(0.0, 1.0, 0.1),
-    "concurrency": Bound(1, 64, 2.0, relative=True, whole=True),
-    "timeouts": Bound(1.0, 600.0, 2.0, relative=True),
+    path: Bound(rule.low, rule.high, rule.step, rule.relative, rule.whole, rule.person_raises)
+    for path, rule in NUMERIC.items()
 }
 
 

@@ -13,13 +13,13 @@ from prx.domain.changes import (
     ReplaceLine,
     StrategyPatch,
 )
+from prx.domain.parameters import TABLES
 from prx.domain.versions import PromptSet, Strategy
 from prx.prove.applying import TOOL_ON, value_at
 from prx.prove.rules import Bound, GateRules
 
 _PATH = re.compile(r"[a-z_]{1,40}(?:\.[A-Za-z0-9_][A-Za-z0-9_:/.-]{0,80})?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,120}")
-_TABLES = ("default_models", "concurrency", "timeouts", "disabled_tools")
 # what judges, measures or restrains the engine is no part of any layer
 _NEVER_WORDS = """
     judge gate gates breaker breakers metric metrics fitness log logs logging audit approval approvals
@@ -51,11 +51,13 @@ class Reach:
     """What bounds a strategy change besides its present value.
 
     `approved`: the last strategy that a person approved, from which many small steps count together.
+    `known_intents`: those that may get a default model of their own.
     """
 
     rules: GateRules
     approved: Strategy | None = None
     known_models: frozenset[str] = frozenset()
+    known_intents: frozenset[str] = frozenset()
     by_person: bool = False
 
 
@@ -67,7 +69,7 @@ def strategy_scope(part: Strategy, change: StrategyPatch, reach: Reach) -> Faile
         return Failed(f"{path!r} belongs to what restrains the engine and never evolves", "protected")
     if not _PATH.fullmatch(path) or ".." in path:
         return Failed(f"{path!r} is no parameter path", "unknown_key")
-    if head in _TABLES:
+    if head in TABLES:
         return _table(part, change, key, reach)
     if path not in reach.rules.bounds:
         return Failed(f"{path!r} is not on the list of parameters that may evolve", "unknown_key")
@@ -101,7 +103,8 @@ def _table(part: Strategy, change: StrategyPatch, key: str, reach: Reach) -> Fai
         if change.new == TOOL_ON and not reach.by_person:
             return Failed(f"{key} would be switched on; only a person widens the tool set", "wider_tools")
         return None
-    if value_at(part, change.path) is None:
+    opened = head == "default_models" and key in reach.known_intents
+    if value_at(part, change.path) is None and not opened:
         return Failed(f"{change.path!r} does not exist; only existing entries may change", "unknown_key")
     if head == "default_models":
         if change.new not in reach.known_models:
@@ -118,6 +121,8 @@ def _number(part: Strategy, change: StrategyPatch, bound: Bound, reach: Reach) -
         return Failed(f"{change.path} may be {bound.low:g} to {bound.high:g}, not {new:g}", "out_of_range")
     if bound.whole and new != int(new):
         return Failed(f"{change.path} takes a whole number, not {new:g}", "wrong_type")
+    if bound.person_raises and new > present and not reach.by_person:
+        return Failed(f"{change.path} would rise to {new:g}; only a person raises it", "person_raises")
     if not _within(present, new, bound, 1):
         return Failed(f"{change.path} moves from {present:g} to {new:g} in one step", "step_too_large")
     anchor = present if reach.approved is None else value_at(reach.approved, change.path)

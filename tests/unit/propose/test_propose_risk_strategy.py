@@ -17,11 +17,8 @@ from prx.domain.changes import (
 )
 from prx.domain.editlimits import text_size
 from prx.domain.versions import RouterWeights, Strategy
-from prx.propose.draft import ProposeRules
 from prx.propose.risk import risk_of
 from prx.propose.strategystep import Share, automix_step, default_model_step, router_step
-
-RULES = ProposeRules()
 
 
 def test_risk_follows_the_documented_formula() -> None:
@@ -58,34 +55,35 @@ def test_risk_always_lies_in_zero_to_one(lines: list[str], before: str) -> None:
 def test_a_router_step_never_exceeds_fifteen_percent_nor_leaves_its_range(
     term: str, old: float, up: bool
 ) -> None:
-    step = router_step(term, RouterWeights(**{term: old}), up=up, rules=RULES)
+    step = router_step(term, RouterWeights(**{term: old}), up=up)
     if isinstance(step, Failed):
         assert step.code == "out_of_range"
         return
     assert step.path == f"router.{term}"
     assert isinstance(step.new, float)
     assert 0 <= step.new <= 1
+    assert (step.new > old) is up
     assert abs(step.new - old) <= max(0.15 * old, 0.01) + 1e-6
 
 
 def test_the_threshold_rises_when_served_cheap_answers_are_surely_too_bad() -> None:
     bad, unsure = Share(30, 100, 0.22, 0.40), Share(0, 0, 0.0, 1.0)
-    step = automix_step(0.7, kept=bad, escalated_cheap=unsure, wanted=0.8, rules=RULES)
+    step = automix_step(0.7, kept=bad, escalated_cheap=unsure, wanted=0.8)
     assert step == StrategyPatch(path="automix_threshold", old=0.7, new=0.75)
 
 
 def test_the_threshold_falls_when_thrown_away_cheap_answers_are_surely_good() -> None:
     fine, good = Share(85, 100, 0.77, 0.91), Share(95, 100, 0.89, 0.98)
-    step = automix_step(0.7, kept=fine, escalated_cheap=good, wanted=0.8, rules=RULES)
+    step = automix_step(0.7, kept=fine, escalated_cheap=good, wanted=0.8)
     assert step == StrategyPatch(path="automix_threshold", old=0.7, new=0.65)
 
 
 def test_the_threshold_stays_when_nothing_is_sure_and_at_the_end_of_its_range() -> None:
     unsure = Share(8, 10, 0.49, 0.94)
-    stays = automix_step(0.7, kept=unsure, escalated_cheap=unsure, wanted=0.8, rules=RULES)
+    stays = automix_step(0.7, kept=unsure, escalated_cheap=unsure, wanted=0.8)
     assert isinstance(stays, NotEnoughData)
     bad = Share(1, 100, 0.0, 0.05)
-    assert isinstance(automix_step(0.95, kept=bad, escalated_cheap=unsure, wanted=0.8, rules=RULES), Failed)
+    assert isinstance(automix_step(0.95, kept=bad, escalated_cheap=unsure, wanted=0.8), Failed)
 
 
 def test_a_model_that_is_the_default_already_is_no_change() -> None:
