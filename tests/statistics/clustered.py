@@ -8,6 +8,7 @@ scored or not. Every day the product's `composite` and `look` see the sums so fa
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -161,11 +162,10 @@ def run_looks(
 
 
 def rejects(world: World) -> Any:
-    plan: list[Design] = []
+    planned = cache(lambda: design_for(world))
 
     def simulate(rng: np.random.Generator, runs: int) -> Array:
-        design = plan[0] if plan else design_for(world)
-        plan[:] = [design]
+        design = planned()
         out = np.zeros(runs, dtype=bool)
         for r in range(runs):
             state, _ = run_looks(world, design, rng)
@@ -177,11 +177,10 @@ def rejects(world: World) -> Any:
 
 def hidden_wins(world: World, *, guarded: bool) -> Any:
     """How often a treatment that hides failures crosses upwards (guarded: beyond what gaps explain)."""
-    plan: list[Design] = []
+    planned = cache(lambda: design_for(world))
 
     def simulate(rng: np.random.Generator, runs: int) -> Array:
-        design = plan[0] if plan else design_for(world)
-        plan[:] = [design]
+        design = planned()
         out = np.zeros(runs, dtype=bool)
         for r in range(runs):
             state, worst = run_looks(world, design, rng)
@@ -274,7 +273,7 @@ def cells() -> list[Cell]:
             50,
             hidden_wins(hiding, guarded=True),
             0.0,
-            0.05,
+            0.025,
             fast_runs=12,
         ),
         Cell(
@@ -286,7 +285,7 @@ def cells() -> list[Cell]:
             50,
             hidden_wins(hiding, guarded=False),
             0.0,
-            0.05,
+            0.025,
             control=True,
         ),
     ]

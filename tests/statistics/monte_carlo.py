@@ -1,8 +1,12 @@
 """A small harness for error rates: seeded batches, results kept on disk so that a run can be resumed.
 
 A cell simulates one claim. Its batches do not depend on each other or on the order they run in; each is
-seeded by (cell seed, batch number). Files lie under `.slow/` (or `$PRX_SLOW`), one per cell, and are reused
-only by the same cell with the same seed and batch size; a cell with fewer runs uses the first batches.
+seeded by (cell seed, batch number). Files lie under `.slow/` (or `$PRX_SLOW`), one per cell, and count only
+for the code they ran on (`provenance.digest_of`); a cell with fewer runs uses the first batches.
+
+One rule judges every cell: it fails when the exact 99 % interval of what was observed (Clopper-Pearson for
+rates, normal for means) lies wholly outside the claimed range. A figure outside with its interval inside is
+told as such: it neither refutes the claim nor shows it.
 """
 
 import json
@@ -11,9 +15,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from scipy.stats import beta
+from provenance import digest_of
+from scipy.stats import beta, norm
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,10 +41,18 @@ class Cell:
     fast_runs: int = 0  # runs in the default tests; 0: slow only
     rate: bool = True
 
+    @property
+    def digest(self) -> str:
+        return digest_of(self.simulate, seed=self.seed, batch=self.batch)
+
+
+Verdict = Literal["inside", "outside, within error", "outside"]
+JUDGED_AT = 0.99
+
 
 @dataclass(frozen=True)
 class Result:
-    """Mean over runs with its 95 % Monte Carlo interval: exact binomial for rates, normal for means."""
+    """Mean over runs with its 99 % Monte Carlo interval: exact binomial for rates, normal for means."""
 
     runs: int
     mean: float
@@ -50,12 +64,13 @@ def store() -> Path:
     return Path(os.environ.get("PRX_SLOW", ROOT / ".slow"))
 
 
-def run(cell: Cell) -> Result:
-    """Run what is missing of the cell, saving after every batch, and return the whole result."""
+def run(cell: Cell, runs: int | None = None) -> Result:
+    """Run what is missing of the cell, at most up to `runs`, saving after every batch; return all there is."""
+    wanted = cell.runs if runs is None else min(runs, cell.runs)
     path = store() / f"{cell.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     saved = _load(path, cell)
-    for number in range(math.ceil(cell.runs / cell.batch)):
+    for number in range(math.ceil(wanted / cell.batch)):
         if str(number) in saved["batches"]:
             continue
         size = min(cell.batch, cell.runs - number * cell.batch)
@@ -72,17 +87,22 @@ def run_fast(cell: Cell) -> Result:
 
 
 def load(cell: Cell) -> Result | None:
-    """Return what is on disk if the cell is complete."""
-    saved = _load(store() / f"{cell.name}.json", cell)
-    batches = _first(cell, saved["batches"])
-    if len(batches) < math.ceil(cell.runs / cell.batch):
-        return None
-    return summarise(cell, batches)
+    """Return what was run on today's code, all of the cell or its first batches."""
+    batches = _first(cell, _load(store() / f"{cell.name}.json", cell)["batches"])
+    return summarise(cell, batches) if batches else None
+
+
+def verdict(cell: Cell, result: Result) -> Verdict:
+    """Where the figure stands against the claimed range, by the rule above."""
+    if cell.low <= result.mean <= cell.high:
+        return "inside"
+    low, high = result.interval
+    return "outside" if high < cell.low or low > cell.high else "outside, within error"
 
 
 def holds(cell: Cell, result: Result) -> bool:
-    """Whether the observed mean lies in the claimed range."""
-    return cell.low <= result.mean <= cell.high
+    """Whether the claim stands: for a negative control, that the harness refuses it."""
+    return (verdict(cell, result) == "outside") == cell.control
 
 
 def compatible(cell: Cell, result: Result, level: float = 1e-4) -> bool:
@@ -98,7 +118,7 @@ def summarise(cell: Cell, batches: dict[str, dict[str, float]]) -> Result:
     mean = total / n
     error = math.sqrt(max(squares / n - mean * mean, 0.0) / n)
     result = Result(n, mean, error, (mean, mean))
-    return Result(n, mean, error, _interval(cell, result, 0.05))
+    return Result(n, mean, error, _interval(cell, result, 1.0 - JUDGED_AT))
 
 
 def _first(cell: Cell, batches: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -112,7 +132,7 @@ def _interval(cell: Cell, result: Result, level: float) -> tuple[float, float]:
         low = 0.0 if hits == 0 else float(beta.ppf(level / 2, hits, result.runs - hits + 1))
         high = 1.0 if hits == result.runs else float(beta.ppf(1 - level / 2, hits + 1, result.runs - hits))
         return low, high
-    reach = {0.05: 1.96}.get(level, 3.89) * result.error
+    reach = float(norm.isf(level / 2)) * result.error
     return result.mean - reach, result.mean + reach
 
 
@@ -123,7 +143,7 @@ def _batch(cell: Cell, number: int, size: int) -> dict[str, float]:
 
 
 def _load(path: Path, cell: Cell) -> dict:
-    key = {"name": cell.name, "seed": cell.seed, "batch": cell.batch}
+    key = {"name": cell.name, "seed": cell.seed, "batch": cell.batch, "code": cell.digest}
     if path.exists():
         saved = json.loads(path.read_text())
         if key.items() <= saved["key"].items():

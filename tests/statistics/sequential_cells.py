@@ -411,7 +411,7 @@ def cells() -> list[Cell]:
                 20_000,
                 5_000,
                 repeated_coverage(m),
-                0.95 if m else 0.946,
+                0.95,
                 1.0,
                 fast_runs=5_000,
             )

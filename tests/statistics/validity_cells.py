@@ -336,7 +336,7 @@ def _hidden() -> list[Cell]:
             runs=10_000,
             batch=1000,
             simulate=hidden_failures(rule, users),
-            high=0.029,  # one side of the 5.8 % that the clustered test may take
+            high=0.025,  # the level of a win
             control=rule != "bound",
             fast_runs=250 if users == 2000 else 0,
         )

@@ -110,7 +110,8 @@ def _gate(name: str, found: Composite | NotEnoughData, rule: Guardrail, confiden
     if isinstance(read, NotEnoughData):
         return NotEnoughData(f"{name}: {read.why}")
     bounds = t_interval(read.change, read.se, read.df, 2 * confidence - 1)
-    said = f"{name} changed by {_said(bounds.low, rule)} to {_said(bounds.high, rule)}"
+    ends = (bounds.low, bounds.high) if rule.better == "higher" else (bounds.high, bounds.low)
+    said = f"{name} changed by {_said(ends[0], rule)} to {_said(ends[1], rule)}"
     if bounds.low > -rule.margin:
         return Passed(f"{said}, within the margin of {rule.margin:g}")
     if bounds.high < -rule.margin:
