@@ -240,6 +240,15 @@ def test_one_interaction_is_found_by_id_and_other_records_are_not(records: Recor
     assert records.interaction("nope") is None
 
 
+def test_ids_hold_any_character_and_sort_by_it(records: RecordStore) -> None:
+    names = ["a", "a\x00", "a\x00\x01", "a\x01", "a\x01\x00", "a\x02", "aé", "a\U0001f600"]
+    records.append([start(name, ref=f"r{name}") for name in reversed(names)])
+    records.append([thumb("f", "ref", "ra\x00\x01")])
+    assert ids(records.traces()) == names
+    assert [len(trace.feedback) for trace in records.traces()] == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert records.changed_sessions(after=0)[1][-1] == "a\x00\x01"
+
+
 def test_prompts_seen_are_read_once_by_cursor(records: RecordStore) -> None:
     seen = [PromptSeen(record_id=f"p{n}", at=at(n), agent="a", name="system", text=str(n)) for n in range(5)]
     records.append([seen[0], start("s1"), *seen[1:3]])

@@ -15,6 +15,7 @@ from prx.domain.events import Breaker, Control, Due, Incident
 from prx.domain.experiments import Experiment
 from prx.domain.findings import Finding
 from prx.domain.proposals import Proposal
+from prx.domain.routing import ModelTable
 from prx.domain.spending import Spending
 from prx.domain.times import to_micros
 from prx.domain.versions import Version
@@ -71,6 +72,7 @@ _FILINGS: dict[type[Any], Filing] = {
     Breaker: Filing("breaker", "breaker_id", "prx evolution status", "layer", "state"),
     Control: Filing("control", "agent", "prx evolution status", None, None, lambda control: control.since),
     Spending: Filing("spending", "spending_id", "prx evolution cost", None, "month"),
+    ModelTable: Filing("model_table", "agent", "prx evolution status", None, None, lambda table: table.at),
     Baseline: Filing("baseline", "baseline_id", "prx prompts", None, None, lambda one: one.registered_at),
 }
 KINDS: tuple[type[Any], ...] = tuple(_FILINGS)

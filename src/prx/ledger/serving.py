@@ -5,6 +5,7 @@ from prx.domain.errors import StoreError
 from prx.domain.events import Control
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.layers import Layer
+from prx.domain.routing import ModelFacts, ModelTable
 from prx.domain.serving import ServedExperiment, Serving
 from prx.domain.versions import PromptSet, Strategy
 from prx.ledger.port import View
@@ -35,7 +36,13 @@ def serving(view: View, agent: str) -> Serving:
         killed=killed,
         memory=manifest.memory,
         baselines=registered,
+        models=_models(view, agent),
     )
+
+
+def _models(view: View, agent: str) -> tuple[ModelFacts, ...]:
+    table = view.maybe(ModelTable, agent)
+    return () if table is None else table.models
 
 
 def _served(view: View, experiment: Experiment) -> ServedExperiment | None:

@@ -4,23 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prx.sqlite import read_statements
-
-SQL = read_statements("prx.records", "statements.sql")
-
 
 @dataclass(frozen=True, slots=True)
 class Walk:
     """What to read and how far it got.
 
     `table` is sessions or scores; `head` the statements that come before the conditions; `conditions` maps
-    the name of a condition to its value; `given` are further values that the head needs.
+    the name of a condition to its value; `given` are further values that the head needs; `sql` are the
+    statements by name.
     """
 
     table: str
     head: tuple[str, ...]
     conditions: Mapping[str, Any]
     given: Mapping[str, Any]
+    sql: Mapping[str, str]
     newest_first: bool = False
     reached: tuple[int, str] | None = None
 
@@ -36,7 +34,7 @@ class Walk:
             given |= {"at": self.reached[0], "session_id": self.reached[1]}
         names += [f"{self.table}_with_{name}" for name in conditions]
         names.append(f"{self.table}_newest_first" if self.newest_first else f"{self.table}_oldest_first")
-        return " ".join(SQL[name] for name in names), given | conditions
+        return " ".join(self.sql[name] for name in names), given | conditions
 
     def past(self, row: tuple[Any, ...]) -> "Walk":
         """The same walk after a row that begins with time and session."""
