@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from prx.domain.layers import Layer
+from prx.domain.scores import OwnMetric
 from prx.domain.versions import Manifest
 
 CONTROL = "control"
@@ -46,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `delta` is the smallest effect of interest in absolute fitness points, whatever `effect_scale` says;
     `max_information` is in 1 / points^2, or in sessions per arm where the sample was given as a number;
     `weights` are those of the dimensions in the composite, `reported` the dimensions left out of it.
+    `metrics` are the own metrics as they were defined; with a primary one among them `weights` names it
+    alone, and `delta` is in its unit.
     """
 
     traffic_split: float
@@ -80,10 +83,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     inflation: float = 1.0
     information_unit: str = "inverse_variance"
     reported: tuple[str, ...] = ()
+    metrics: tuple[OwnMetric, ...] = ()
+
+    @property
+    def primary(self) -> OwnMetric | None:
+        """The own metric that is tested; None where the composite is."""
+        return next((metric for metric in self.metrics if metric.role == "primary"), None)
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One evaluation; numbers that a look could not compute are absent, `note` says why."""
+    """One evaluation; numbers that a look could not compute are absent, `note` says why.
+
+    Differences are improvements: where an own metric is tested of which less is better, above 0 is less.
+    """
 
     number: int
     at: datetime

@@ -22,12 +22,33 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     served: str | None = None
 
 
+class OwnMetric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A metric of the operator's own, fed by feedback of its name, in its own unit.
+
+    `type`: mean or rate (of sessions with a value above 0); `better`: higher or lower; `window_hours` from
+    the session's start; `role`: primary (tested instead of the composite), guardrail (`margin`: how much
+    worse is still accepted, in the metric's unit) or report.
+    """
+
+    name: str
+    type: str = "mean"
+    better: str = "higher"
+    window_hours: float = 24.0
+    role: str = "report"
+    margin: float = 0.05
+
+    @property
+    def decides(self) -> bool:
+        """Whether experiments depend on it."""
+        return self.role != "report"
+
+
 class SessionScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Derived from one trace; a dimension without data is absent from `dimensions` (never 0).
 
     `tokens_per_success`: total tokens of a session whose success is known; None otherwise.
     `failed`: at least one agent failure (external ones are not counted); None when unknowable.
-    `ttft_ms`: one entry per call that has a latency, `ttft_flagged` when a total stood in for it.
+    `metrics`: values of own metrics, each in its own unit. `ttft_ms`: one entry per call that has a latency, `ttft_flagged` when a total stood in for it.
     """
 
     session_id: str
@@ -55,6 +76,7 @@ class SessionScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ttft_ms: tuple[float, ...] = ()
     ttft_flagged: bool = False
     source: str = "sdk"
+    metrics: dict[str, float] = {}
 
     def arm(self, experiment_id: str) -> Arm | None:
         """The session's part in that experiment, if it has one."""

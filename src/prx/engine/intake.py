@@ -88,6 +88,7 @@ def score_sessions(context: Context, now: datetime, report: Report) -> int:
 
     A session that cannot be scored is reported and left out; it must not hold up all others.
     """
+    _rescore_when_metrics_changed(context)
     scored = 0
     after = context.records.cursor("scores")
     while True:
@@ -103,6 +104,19 @@ def score_sessions(context: Context, now: datetime, report: Report) -> int:
             break
         scored += closed
     return scored
+
+
+def _rescore_when_metrics_changed(context: Context) -> None:
+    """Go through all records again once an own metric is new or means something else."""
+    with context.ledger.view() as view:
+        running = view.find(Experiment, state=ExperimentStatus.RUNNING)
+    given = context.fitness.metrics
+    frozen = [(e.agent, m) for e in running if e.plan for m in e.plan.metrics if m not in given]
+    digest = content_hash([given, sorted(frozen, key=lambda pair: (pair[0], pair[1].name))])
+    position = int(digest.removeprefix("sha256:")[:12], 16) if given or frozen else 0
+    if context.records.cursor("metrics") != position:
+        context.records.set_cursor("scores", 0)
+        context.records.set_cursor("metrics", position)
 
 
 def freeze_token_targets(context: Context, agent: str, now: datetime, report: Report) -> None:
@@ -136,10 +150,18 @@ def freeze_token_targets(context: Context, agent: str, now: datetime, report: Re
 
 
 def rules_for(context: Context, agent: str) -> FitnessRules:
-    """Fitness rules with the agent's frozen token targets filled in."""
+    """Fitness rules with the agent's frozen token targets filled in.
+
+    While an experiment runs, its own metrics keep the meaning that its plan froze.
+    """
     with context.ledger.view() as view:
         control: Control = control_of(view, agent)
-    return with_targets(context.fitness, control.token_targets)
+        running = view.find(Experiment, agent=agent, state=ExperimentStatus.RUNNING)
+    metrics = {metric.name: metric for metric in context.fitness.metrics}
+    for experiment in running:
+        metrics |= {metric.name: metric for metric in (experiment.plan.metrics if experiment.plan else ())}
+    rules = replace(context.fitness, metrics=tuple(metrics.values()))
+    return with_targets(rules, control.token_targets)
 
 
 def with_targets(rules: FitnessRules, targets: tuple[float, float] | None) -> FitnessRules:

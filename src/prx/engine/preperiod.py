@@ -23,7 +23,8 @@ class PrePeriod:
     """Facts about eligible, closed production sessions before an experiment.
 
     `sd` and `mean` are of the session composite in fitness points (renormalised over the dimensions that a
-    session has); `rho` the intra-class correlation of it, `rho_measured` False where it is the default.
+    session has), or of the primary metric in its unit; `rho` the intra-class correlation of it,
+    `rho_measured` False where it is the default.
     """
 
     sessions: int
@@ -54,9 +55,17 @@ def composite_of(score: SessionScore, weights: Mapping[str, float]) -> float | N
 
 
 def measure(
-    scores: Iterable[SessionScore], weights: Mapping[str, float], *, since: datetime, until: datetime
+    scores: Iterable[SessionScore],
+    weights: Mapping[str, float],
+    *,
+    since: datetime,
+    until: datetime,
+    primary: str | None = None,
 ) -> PrePeriod | NotEnoughData:
-    """Facts of the sessions in `scores`; they are read once, in any order."""
+    """Facts of the sessions in `scores`; they are read once, in any order.
+
+    `primary`: own metric whose mean, spread and correlation are wanted instead of the composite's.
+    """
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     seen: dict[str, int] = dict.fromkeys(DIMENSIONS, 0)
     values: list[float] = []
@@ -69,7 +78,9 @@ def measure(
         first = min(first, score.started_at)
         for dimension in score.dimensions:
             seen[dimension] = seen.get(dimension, 0) + 1
-        value = composite_of(score, weights)
+        value = composite_of(score, weights) if primary is None else score.metrics.get(primary)
+        if primary is not None:
+            seen[primary] = seen.get(primary, 0) + (value is not None)
         if value is not None and score.unit is not None:
             values.append(value)
             entry = sums[score.unit]

@@ -28,6 +28,15 @@ class ArmRows:
     exposed: set[str] = field(default_factory=set)
     with_outcome: set[str] = field(default_factory=set)
     means: dict[str, float] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+
+    @classmethod
+    def with_metrics(cls, names: tuple[str, ...]) -> "ArmRows":
+        """An empty arm that also keeps these own metrics."""
+        arm = cls(metrics=names)
+        arm.scores |= {name: [] for name in names}
+        arm.known |= {name: [] for name in names}
+        return arm
 
     def add(self, score: SessionScore, arm: Arm, unit: str, stratum: int) -> None:
         """Enter one session."""
@@ -43,6 +52,8 @@ class ArmRows:
         for dimension in DIMENSIONS:
             self._enter(dimension, score.dimensions.get(dimension))
         self._enter(COST, score.cost_usd)
+        for name in self.metrics:
+            self._enter(name, score.metrics.get(name))
 
     def table(self, dimensions: Iterable[str], bounds: tuple[float, float] | None = (0.0, 1.0)) -> ArmTable:
         """Sums per unit of the named dimensions."""
@@ -88,14 +99,17 @@ class TrialRows:
 
 
 def collect(
-    scores: Iterable[SessionScore], experiment_id: str, strata_from: tuple[datetime, ...]
+    scores: Iterable[SessionScore],
+    experiment_id: str,
+    strata_from: tuple[datetime, ...],
+    metrics: tuple[str, ...] = (),
 ) -> TrialRows:
     """Sort closed, eligible sessions into arms by assignment (intention to treat).
 
     Args: `strata_from`: times from which another layer's base was different; a session's stratum is the
-        number of them that lie before it.
+        number of them that lie before it. `metrics`: names of the own metrics of the plan.
     """
-    arms = {CONTROL: ArmRows(), TREATMENT: ArmRows()}
+    arms = {variant: ArmRows.with_metrics(metrics) for variant in (CONTROL, TREATMENT)}
     seen: dict[str, Counter[str]] = {CONTROL: Counter(), TREATMENT: Counter()}
     unassigned = 0
     for score in scores:

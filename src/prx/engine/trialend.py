@@ -122,7 +122,8 @@ def _won(
 ) -> None:
     plan = plan_of(experiment)
     lift = f"+{conclusion.estimate:.3f} [{conclusion.lift.low:.3f}, {conclusion.lift.high:.3f}]"
-    why = f"won its experiment: {lift} fitness points, p {experiment.p_value:.3g}"
+    unit = f"in {plan.primary.name}" if plan.primary else "fitness points"
+    why = f"won its experiment: {lift} {unit}, p {experiment.p_value:.3g}"
     p_upper = experiment.state.get("p_upper")
     allowed = plan.fdr_alpha is not None and p_upper is not None and p_upper <= plan.fdr_alpha
     verdict = Verdict.APPROVED if proposal.approval else Verdict.AUTO_APPROVED

@@ -8,6 +8,8 @@ from prx.domain.answers import Answer, NotEnoughData, Passed
 from prx.domain.experiments import Plan
 from prx.domain.scores import DIMENSIONS
 from prx.engine.trialdata import COST, TrialRows
+from prx.engine.trialmetrics import Tables, guardrail_of, metric_tables
+from prx.fitness.metrics import RATE
 from prx.stats.anytime import Tally, exact_difference
 from prx.stats.estimator import Composite, Floor, composite
 from prx.stats.guardrails import Guardrail, gate
@@ -17,8 +19,8 @@ _ONE_SIDED = 0.05
 Results = Mapping[str, Composite | NotEnoughData]
 
 
-def per_metric_results(rows: TrialRows, plan: Plan, tables: tuple[ArmTable, ArmTable]) -> Results:
-    """The difference in every metric that any session of the experiment has."""
+def per_metric_results(rows: TrialRows, plan: Plan, tables: Tables) -> Results:
+    """The difference in every metric that any session of the experiment has, and in every own guardrail."""
     floor = Floor(plan.min_sample_size, plan.min_units)
     found: dict[str, Composite | NotEnoughData] = {}
     for dimension in DIMENSIONS:
@@ -27,26 +29,45 @@ def per_metric_results(rows: TrialRows, plan: Plan, tables: tuple[ArmTable, ArmT
     if any(c > 0 for c in rows.control.scores[COST]):
         costs = rows.control.table((COST,), None), rows.treatment.table((COST,), None)
         found[COST] = composite(*costs, weights={COST: 1.0}, rho=plan.rho, floor=floor)
+    for metric in plan.metrics:
+        if metric.role == "guardrail":
+            both = metric_tables(rows, metric)
+            found[metric.name] = composite(*both, weights={metric.name: 1.0}, rho=plan.rho, floor=floor)
     return found
 
 
+def shown_results(rows: TrialRows, plan: Plan) -> Results:
+    """The difference in every own metric that guards nothing, for the record."""
+    floor = Floor(plan.min_sample_size, plan.min_units)
+    return {
+        metric.name: composite(
+            *metric_tables(rows, metric), weights={metric.name: 1.0}, rho=plan.rho, floor=floor
+        )
+        for metric in plan.metrics
+        if metric.role != "guardrail"
+    }
+
+
 def guard_rules(plan: Plan) -> dict[str, Guardrail]:
-    """Margins: fitness points for a dimension, a share of control for cost."""
+    """Margins: fitness points for a dimension, a share of control for cost, an own metric's in its unit."""
     rules = {dimension: Guardrail(margin=plan.max_regression) for dimension in DIMENSIONS}
     rules[COST] = Guardrail(margin=plan.max_regression, better="lower", scale="relative")
-    return rules
+    return rules | {m.name: guardrail_of(m) for m in plan.metrics if m.role == "guardrail"}
 
 
-def guard_answers(results: Results, plan: Plan, tables: tuple[ArmTable, ArmTable]) -> dict[str, Answer]:
+def guard_answers(results: Results, plan: Plan, rows: TrialRows, tables: Tables) -> dict[str, Answer]:
     """Whether each metric is shown to be non-inferior; see `prx.stats.guardrails.gate`.
 
-    A dimension in which every unit of both arms scores the same has no spread to estimate; there the exact
-    bound for scores in 0..1 answers, which needs none.
+    A dimension, or a rate, in which every unit of both arms scores the same has no spread to estimate;
+    there the exact bound for scores in 0..1 answers, which needs none. A mean has no such bound.
     """
-    answers = gate(results, guard_rules(plan))
+    rules = guard_rules(plan)
+    answers = gate(results, rules)
+    exact = dict.fromkeys(DIMENSIONS, tables)
+    exact |= {metric.name: metric_tables(rows, metric) for metric in plan.metrics if metric.type == RATE}
     for name, answer in answers.items():
-        if isinstance(answer, NotEnoughData) and isinstance(results[name], NotEnoughData) and name != COST:
-            answers[name] = _exact(name, plan, tables) or answer
+        if isinstance(answer, NotEnoughData) and isinstance(results[name], NotEnoughData) and name in exact:
+            answers[name] = _exact(name, rules[name], plan.min_units, exact[name]) or answer
     return answers
 
 
@@ -58,12 +79,15 @@ def behavioural(plan: Plan) -> tuple[str, ...]:
     return tuple(d for d in plan.weights if d != "response_relevance")
 
 
-def _exact(name: str, plan: Plan, tables: tuple[ArmTable, ArmTable]) -> Answer | None:
+def _exact(name: str, rule: Guardrail, min_units: float, tables: Tables) -> Answer | None:
     control, treatment = (_tally(table, name) for table in tables)
-    if min(control.n, treatment.n) < plan.min_units:
+    if min(control.n, treatment.n) < min_units:
         return None
     bounds = exact_difference(control, treatment, alpha=2 * _ONE_SIDED)
-    if isinstance(bounds, NotEnoughData) or bounds.low <= -plan.max_regression:
+    if isinstance(bounds, NotEnoughData):
+        return None
+    worst = bounds.low if rule.better == "higher" else -bounds.high
+    if worst <= -rule.margin:
         return None
     return Passed(f"{name} changed by {bounds.low:+.4g} to {bounds.high:+.4g} (exact bound, no spread)")
 

@@ -14,17 +14,25 @@ from prx.domain.experiments import Experiment, FitnessScore, Look, Plan
 from prx.domain.scores import DIMENSIONS
 from prx.engine.trialdata import ArmRows, TrialRows
 from prx.engine.trialdetails import answer_words, dimension_details, missing_details, rank_details
-from prx.engine.trialguards import behavioural, guard_answers, guard_rules, per_metric_results
+from prx.engine.trialguards import (
+    behavioural,
+    guard_answers,
+    guard_rules,
+    per_metric_results,
+    shown_results,
+)
+from prx.engine.trialmetrics import Tested, dimension_tables, tested, worst_case
 from prx.engine.trialplan import design_of
+from prx.engine.trialvariety import variety_answer
 from prx.stats import stopping
 from prx.stats.conclusions import Conclusion, Evidence, Inconclusive, Rules, conclude, rank_test_needed
 from prx.stats.estimator import Composite, Floor, composite
 from prx.stats.guardrails import harm
 from prx.stats.inference import Inference, futility_z, infer
 from prx.stats.losses import LossBlock, loss_answer
-from prx.stats.missing import MissingBound, missing_bound
+from prx.stats.missing import MissingBound
 from prx.stats.twosample import brunner_munzel
-from prx.stats.unitsums import ArmTable, Floats
+from prx.stats.unitsums import Floats
 from prx.stats.unitvalues import blinded_skewness, unit_deviations
 from prx.stats.validity import contamination_answer, exposure_answer, ratio_answer
 
@@ -45,15 +53,15 @@ def take_look(experiment: Experiment, rows: TrialRows, now: datetime) -> Looked:
     tick = _Tick.of(experiment, rows, now)
     if not rows.control.sessions or not rows.treatment.sessions:
         return tick.undecided(NotEnoughData("an arm has no closed session yet"))
-    tables = rows.control.table(DIMENSIONS), rows.treatment.table(DIMENSIONS)
     plan = tick.plan
-    per_metric = per_metric_results(rows, plan, tables)
-    tripped = tuple(harm(per_metric, guard_rules(plan)).values())
+    what = tested(rows, plan)
+    guarded = per_metric_results(rows, plan, dimension_tables(rows))
+    tripped = tuple(harm(guarded, guard_rules(plan)).values())
     floor = Floor(plan.min_sample_size, plan.min_units)
-    found = composite(*tables, weights=plan.weights, rho=plan.rho, floor=floor)
+    found = composite(*what.tables, weights=plan.weights, rho=plan.rho, floor=floor)
     if isinstance(found, NotEnoughData):
         return tick.undecided(found, tripped)
-    return _measured(replace(tick, look=_numbers(tick.look, found)), tables, found, per_metric, tripped)
+    return _measured(replace(tick, look=_numbers(tick.look, found, what)), what, found, guarded, tripped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +121,16 @@ class _Tick:
 
 def _measured(
     tick: _Tick,
-    tables: tuple[ArmTable, ArmTable],
+    what: Tested,
     found: Composite,
-    per_metric: Mapping[str, Composite | NotEnoughData],
+    guarded: Mapping[str, Composite | NotEnoughData],
     tripped: tuple[Answer, ...],
 ) -> Looked:
     plan, rows = tick.plan, tick.rows
+    values = unit_deviations(*what.tables, weights=plan.weights)
+    varied = variety_answer(plan, values)
+    if isinstance(varied, NotEnoughData):
+        return tick.undecided(varied, tripped)
     design, state = design_of(plan), state_of(tick.experiment)
     by_sample = plan.information_unit == "sessions_per_arm"
     smaller = min(rows.control.sessions, rows.treatment.sessions)
@@ -128,9 +140,8 @@ def _measured(
         return tick.undecided(NotEnoughData(after.note), tripped)
     taken = after.looks[-1]
     read = infer(design, after, estimate=found.delta, standard_error=found.se, df=found.df)
-    values = unit_deviations(*tables, weights=plan.weights)
-    hidden = missing_bound(found, *tables, rho=plan.rho, behavioural=behavioural(plan))
-    guards = guard_answers(per_metric, plan, tables)
+    hidden = worst_case(found, what, plan, behavioural(plan))
+    guards = guard_answers(guarded, plan, rows, dimension_tables(rows))
     planned = plan.max_information if by_sample else plan.max_information / found.information * smaller
     rank = _rank_answer(plan, values, planned)
     futile = found.z <= futility_z(design, after, standard_error=found.se)
@@ -149,7 +160,7 @@ def _measured(
     conclusion = conclude(evidence, _conclusion_rules(plan))
     extra = {
         **tick.counts,
-        "dimensions": dimension_details(per_metric),
+        "dimensions": dimension_details({**guarded, **shown_results(rows, plan)}),
         "guardrails": {name: answer_words(a) for name, a in guards.items()},
         "harm": [answer_words(a) for a in tripped],
         "validity": [answer_words(a) for a in tick.validity],
@@ -159,7 +170,11 @@ def _measured(
         "effective_units": [found.control.effective_units, found.treatment.effective_units],
         "futile": futile,
         "winner": conclusion.winner,
+        "primary": None if plan.primary is None else msgspec.to_builtins(plan.primary),
     }
+    if what.sign < 0:
+        # A share of a turned mean would have the wrong sign; the absolute difference is the improvement.
+        extra["effects"] = {name: size for name, size in extra["effects"].items() if name != "relative"}
     look = _with_inference(tick.look, taken, read, conclusion, extra)
     return Looked(look, conclusion, *tick.arms, read.p_upper if isinstance(read, Inference) else None)
 
@@ -207,7 +222,8 @@ def plan_of(experiment: Experiment) -> Plan:
 
 def arm_fitness(arm: ArmRows, plan: Plan) -> FitnessScore:
     """Aggregated fitness of one arm over the plan's dimensions, with every dimension's mean beside it."""
-    dimensions = {d: m for d in DIMENSIONS if (m := arm.mean(d)) is not None}
+    names = (*DIMENSIONS, *(metric.name for metric in plan.metrics))
+    dimensions = {d: m for d in names if (m := arm.mean(d)) is not None}
     have = {d: w for d, w in plan.weights.items() if d in dimensions}
     total = sum(have.values())
     value = sum(w * dimensions[d] for d, w in have.items()) / total if total else None
@@ -287,11 +303,11 @@ def _rank_answer(plan: Plan, values: tuple[Floats, Floats], planned: float) -> A
     return Failed(f"{said}: the mean test alone does not promote skewed scores", "rank")
 
 
-def _numbers(base: Look, found: Composite) -> Look:
+def _numbers(base: Look, found: Composite, what: Tested) -> Look:
     return msgspec.structs.replace(
         base,
-        control_mean=found.control.mean,
-        treatment_mean=found.treatment.mean,
+        control_mean=what.sign * found.control.mean,
+        treatment_mean=what.sign * found.treatment.mean,
         difference=found.delta,
         se=found.se,
         df=found.df,

@@ -7,6 +7,7 @@ from typing import Any
 
 from prx.domain.answers import NotEnoughData
 from prx.domain.experiments import Experiment, Plan
+from prx.domain.scores import DIMENSIONS, OwnMetric
 from prx.engine.preperiod import PrePeriod
 from prx.settings import Settings
 from prx.stats.dimensions import FrozenDimensions, choose_dimensions
@@ -15,6 +16,7 @@ from prx.stats.planning import Forecast, Traffic, forecast
 from prx.stats.stopping import Design, design_by_power, design_by_sample
 
 LIFTS = (0.02, 0.03, 0.04)
+LEAST_COVERAGE = 0.25
 
 
 def make_plan(
@@ -26,12 +28,15 @@ def make_plan(
     fdr_alpha: float | None,
     aa: bool,
     salts: tuple[str, str],
+    metrics: tuple[OwnMetric, ...] = (),
 ) -> Plan | NotEnoughData:
     """Freeze the design, the dimensions with their weights, the correlation, the salts and the forecast."""
-    chosen = choose_dimensions(before.coverage, settings.fitness.weights.as_dict())
+    chosen = _tested(before, settings, metrics)
     if isinstance(chosen, NotEnoughData):
         return chosen
     given = settings.experiments
+    if given.effect_scale == "relative" and before.mean <= 0:
+        return NotEnoughData(f"the mean before is {before.mean:g}; a relative effect needs one above 0")
     delta = given.min_effect_size * (before.mean if given.effect_scale == "relative" else 1.0)
     design = _design(settings, delta, confidence)
     return Plan(
@@ -67,7 +72,24 @@ def make_plan(
         max_information=design.max_information,
         inflation=design.inflation,
         information_unit=design.unit,
+        metrics=metrics,
     )
+
+
+def _tested(
+    before: PrePeriod, settings: Settings, metrics: tuple[OwnMetric, ...]
+) -> FrozenDimensions | NotEnoughData:
+    """The dimensions of the composite, or the primary metric alone."""
+    primary = next((metric for metric in metrics if metric.role == "primary"), None)
+    if primary is None:
+        return choose_dimensions(before.coverage, settings.fitness.weights.as_dict())
+    covered = before.coverage.get(primary.name, 0.0)
+    if covered < LEAST_COVERAGE:
+        return NotEnoughData(
+            f"the primary metric {primary.name} is known of {covered:.0%} of the sessions before, "
+            f"{LEAST_COVERAGE:.0%} needed"
+        )
+    return FrozenDimensions({primary.name: 1.0}, DIMENSIONS)
 
 
 def design_of(plan: Plan) -> Design:
@@ -109,8 +131,13 @@ def forecast_for(
         max_duration_hours=given.auto_converge.max_duration_hours,
         check_interval_hours=given.auto_converge.check_interval_hours,
         outcome_window_hours=given.outcome_window_hours,
-        lifts=LIFTS,
+        lifts=tuple(lift / 0.02 * design.delta for lift in LIFTS) if _own(chosen) else LIFTS,
     )
+
+
+def _own(chosen: FrozenDimensions) -> bool:
+    """Whether an own metric is tested: its lifts are multiples of the smallest effect, in its unit."""
+    return not set(chosen.weights) & set(DIMENSIONS)
 
 
 def describe(result: Forecast | NotEnoughData, before: PrePeriod) -> dict[str, Any]:

@@ -97,7 +97,8 @@ def _look(context: Context, experiment: Experiment, now: datetime) -> Looked:
         closed_only=True,
     )
     strata = tuple(datetime.fromisoformat(text) for text in experiment.state.get("strata", ()))
-    return take_look(experiment, collect(scores, experiment.experiment_id, strata), now)
+    metrics = tuple(metric.name for metric in plan_of(experiment).metrics)
+    return take_look(experiment, collect(scores, experiment.experiment_id, strata, metrics), now)
 
 
 def _note_other_layers(turn: Turn, experiment: Experiment) -> Experiment:

@@ -28,7 +28,9 @@ def pre_period(context: Context, agent: str, now: datetime) -> PrePeriod | NotEn
     """Facts of the agent's closed production sessions of the last 14 days."""
     since = now - PRE_PERIOD
     scores = context.records.scores(agent=agent, env=PRODUCTION, since=since, until=now, closed_only=True)
-    return measure(scores, context.settings.fitness.weights.as_dict(), since=since, until=now)
+    weights = context.settings.fitness.weights.as_dict()
+    primary = next((metric.name for metric in context.fitness.metrics if metric.role == "primary"), None)
+    return measure(scores, weights, since=since, until=now, primary=primary)
 
 
 def plan_for(
@@ -60,6 +62,7 @@ def plan_for(
         token_targets=control_of(view, agent).token_targets,
         fdr_alpha=level,
         aa=aa,
+        metrics=context.fitness.metrics,
         salts=(context.ids.secret(), context.ids.secret()),
     )
 

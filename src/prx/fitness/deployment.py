@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from prx.domain.answers import NotEnoughData
 from prx.domain.errors import InvalidInput
-from prx.domain.scores import DIMENSIONS, SessionScore
+from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.fitness.curves import log_linear, percentile
 from prx.fitness.numbers import exact
 from prx.fitness.rules import FitnessRules
@@ -60,6 +60,16 @@ class LatencyPercentiles:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricFitness:
+    """One own metric: mean over the `sessions` that have it, in the metric's unit; None without any."""
+
+    metric: OwnMetric
+    value: float | None
+    sessions: int
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentFitness:
     """Fitness in 0..1 of the sessions that started in [start, end); `coverage`: weight with data."""
 
@@ -71,6 +81,7 @@ class DeploymentFitness:
     dimensions: tuple[DimensionFitness, ...]
     missing: tuple[MissingDimension, ...] = ()
     latency: LatencyPercentiles | None = None
+    metrics: tuple[MetricFitness, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +195,7 @@ class _Window:
         self.sessions = 0
         self._sums = dict.fromkeys(DIMENSIONS, 0.0)
         self._counts = dict.fromkeys(DIMENSIONS, 0)
+        self._told: dict[str, tuple[float, int]] = {}
         self._waits = array("d")
         self._flagged = False
 
@@ -193,6 +205,9 @@ class _Window:
             if name in self._sums:
                 self._sums[name] += value
                 self._counts[name] += 1
+        for name, value in score.metrics.items():
+            total, count = self._told.get(name, (0.0, 0))
+            self._told[name] = total + value, count + 1
         self._waits.extend(score.ttft_ms)
         self._flagged = self._flagged or score.ttft_flagged
 
@@ -232,7 +247,12 @@ class _Window:
                 if n not in scored and weights[n] > 0
             ),
             latency=latency,
+            metrics=tuple(map(self._metric, rules.metrics)),
         )
+
+    def _metric(self, metric: OwnMetric) -> MetricFitness:
+        total, count = self._told.get(metric.name, (0.0, 0))
+        return MetricFitness(metric, total / count if count else None, count, count / self.sessions)
 
     def _dimension(self, name: str, score: float, configured: float, covered: float) -> DimensionFitness:
         count = self._counts[name]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from prx.domain.errors import SettingsError
-from prx.domain.scores import DIMENSIONS
+from prx.domain.scores import DIMENSIONS, OwnMetric
 
 DEFAULT_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
@@ -30,7 +30,7 @@ class FitnessRules:
     `target_ms`, `ceiling_ms`: time to first token scored 1 and 0. `target_tokens`, `ceiling_tokens`:
     tokens of a successful task scored 1 and 0; both None ("auto") until they are frozen from the first
     sessions, and until then no session has a token efficiency. Thresholds are in fitness points.
-    Raises: SettingsError, naming the sum of weights that do not sum to 1.
+    `metrics`: the operator's own. Raises: SettingsError, naming the sum of weights that do not sum to 1.
     """
 
     weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
@@ -44,6 +44,7 @@ class FitnessRules:
     ceiling_tokens: float | None = None
     session_idle_minutes: float = 30.0
     outcome_window_hours: float = 24.0
+    metrics: tuple[OwnMetric, ...] = ()
 
     def __post_init__(self) -> None:
         check_weights(self.weights)

@@ -8,6 +8,7 @@ from datetime import datetime
 from prx.domain.records import FeedbackName, Interaction, Terminal, ToolStatus, Trace
 from prx.domain.scores import Arm, SessionScore
 from prx.fitness.curves import log_linear
+from prx.fitness.metrics import closes_no_earlier, metric_values
 from prx.fitness.rules import FitnessRules
 from prx.fitness.signals import Signals, read_signals
 from prx.fitness.tools import agent_failed, externally_failed
@@ -19,9 +20,10 @@ def score_session(trace: Trace, *, rules: FitnessRules, now: datetime) -> Sessio
     """Scores in 0..1 per dimension of one session; a dimension without data is left out, never 0.
 
     `closed` when `now` has passed `closes_at` = the told end or the last activity, plus the outcome
-    window. `arms` holds one entry per experiment; `served` differs from `assigned` when any
-    exposure did. `failed`: a tool or model call failed by the agent's fault, or the task was told to have
-    failed; None when the session holds no call and no outcome.
+    window, or the end of the window of an own metric that decides experiments, where that is later.
+    `arms` holds one entry per experiment; `served` differs from `assigned` when any exposure did.
+    `failed`: a tool or model call failed by the agent's fault, or the task was told to have failed; None
+    when the session holds no call and no outcome.
     """
     calls = trace.interactions
     signals = read_signals(trace)
@@ -38,14 +40,15 @@ def score_session(trace: Trace, *, rules: FitnessRules, now: datetime) -> Sessio
         "memory_precision": _memory_precision(calls, signals),
         "user_satisfaction": _satisfaction(calls, signals),
     }
-    closes_at = last_activity(trace) + rules.outcome_window
+    closes_at = max(last_activity(trace) + rules.outcome_window, closes_no_earlier(trace, rules.metrics))
+    closed = now >= closes_at
     return SessionScore(
         session_id=trace.start.session_id,
         agent=trace.start.agent,
         env=trace.start.env,
         started_at=trace.start.at,
         closes_at=closes_at,
-        closed=now >= closes_at,
+        closed=closed,
         dimensions={name: value for name, value in found.items() if value is not None},
         unit=trace.start.unit,
         unit_source=trace.start.unit_source.value,
@@ -65,6 +68,7 @@ def score_session(trace: Trace, *, rules: FitnessRules, now: datetime) -> Sessio
         ttft_ms=waits,
         ttft_flagged=flagged,
         source=trace.start.source,
+        metrics=metric_values(trace, rules.metrics, closed=closed),
     )
 
 

@@ -8,7 +8,13 @@ from typing import Any
 from prx.domain.answers import NotEnoughData
 from prx.domain.scores import DIMENSIONS
 from prx.domain.times import show_time
-from prx.fitness.deployment import DeploymentFitness, DimensionFitness, HistoryPoint, Trend
+from prx.fitness.deployment import (
+    DeploymentFitness,
+    DimensionFitness,
+    HistoryPoint,
+    MetricFitness,
+    Trend,
+)
 from prx.fitness.numbers import exact, rounded
 
 
@@ -112,6 +118,8 @@ def fitness_json(
         "trend": trend_json(trend),
         **note,
     }
+    if fitness.metrics:
+        answer["metrics"] = {m.metric.name: _metric_json(m) for m in fitness.metrics}
     if breakdown:
         answer["latency"] = None
         if fitness.latency is not None:
@@ -122,6 +130,18 @@ def fitness_json(
                 "total_stood_in_for_first_token": fitness.latency.flagged,
             }
     return answer
+
+
+def _metric_json(found: MetricFitness) -> dict[str, Any]:
+    own = found.metric
+    return {
+        "value": found.value,
+        "type": own.type,
+        "better": own.better,
+        "role": own.role,
+        "sessions": found.sessions,
+        "coverage": found.coverage,
+    }
 
 
 def trend_json(trend: Trend | NotEnoughData) -> dict[str, Any]:
@@ -221,6 +241,19 @@ def _breakdown(fitness: DeploymentFitness) -> list[str]:
             lines.append(_row((name, str(found[name].sessions), share, detail), (21, 8, 10)).rstrip())
         elif name in why:
             lines.append(_row((name, "0", "0%", f"missing: {why[name]}"), (21, 8, 10)))
+    return [*lines, *_metrics(fitness.metrics)]
+
+
+def _metrics(found: tuple[MetricFitness, ...]) -> list[str]:
+    if not found:
+        return []
+    lines = ["", _row(("Metric", "Value", "n", "Coverage and use"), (21, 12, 8))]
+    for one in found:
+        own = one.metric
+        used = f"{rounded(one.coverage * 100, 0)}%; {own.type}, {own.better} is better, {own.role}"
+        value = "-" if one.value is None else rounded(one.value, 3)
+        missing = "" if one.value is not None else f"; no feedback is called {own.name}"
+        lines.append(_row((own.name, value, str(one.sessions), used + missing), (21, 12, 8)))
     return lines
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prx.domain.records import Feedback, FeedbackName, Trace
 
-_WORDS = {"up": 1.0, "down": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
+WORD_VALUES = {"up": 1.0, "down": 0.0, "yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,12 @@ def _number(item: Feedback) -> float | None:
     value = item.value
     if isinstance(value, str):
         word = value.strip().lower()
-        if word in _WORDS:
-            return _WORDS[word]
+        if word in WORD_VALUES:
+            return WORD_VALUES[word]
+        corrects = 1.0 if item.name == FeedbackName.CORRECTION and word else None
         try:
             value = float(word)
         except ValueError:
-            return 1.0 if item.name == FeedbackName.CORRECTION and word else None
+            return corrects
+        return value if 0 <= value <= 1 else corrects
     return float(value) if 0 <= value <= 1 else None

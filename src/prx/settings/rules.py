@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from prx.domain.scores import DIMENSIONS
 from prx.settings.lines import Path
 from prx.settings.schema import Models, Settings
 
@@ -85,6 +86,10 @@ def _lists(settings: Settings) -> Iterator[tuple[Path, str]]:
         elif check.name in seen:
             yield path, f"two gate checks are called {check.name!r}; give each its own name"
         seen.add(check.name)
+    taken = {*DIMENSIONS, "cost", "fitness"}
+    for name in settings.metrics:
+        if name in taken:
+            yield ("metrics", name), f"{name} is measured already; give the metric another name"
     primaries = [name for name, metric in settings.metrics.items() if metric.role == "primary"]
     if len(primaries) > 1:
         yield ("metrics", primaries[1]), f"metrics {' and '.join(primaries)} are both primary; one may be"

@@ -387,23 +387,18 @@ class Metric:
         "mean",
         "mean of the values, or rate of sessions with a value above 0",
         keys.OneOf(("mean", "rate")),
-        idle=True,
     )
-    better: str = key("higher", "Which direction is good", keys.OneOf(("higher", "lower")), idle=True)
-    window_hours: float = key(
-        24.0, "Hours after the session's start in which values count", keys.HOURS, idle=True
-    )
+    better: str = key("higher", "Which direction is good", keys.OneOf(("higher", "lower")))
+    window_hours: float = key(24.0, "Hours after the session's start in which values count", keys.HOURS)
     role: str = key(
         "report",
-        "primary replaces the composite, guardrail blocks a promotion, report is shown",
+        "primary replaces the composite in experiments, guardrail blocks a promotion, report is shown",
         keys.OneOf(("primary", "guardrail", "report")),
-        idle=True,
     )
     margin: float = key(
         0.05,
         "guardrail only: how much worse is still accepted, in the metric's unit",
         keys.POSITIVE,
-        idle=True,
     )
 
 

@@ -200,7 +200,9 @@ def _other_tests(look: Look | None) -> tuple[tuple[str, str], ...]:
     if look is None:
         return ()
     extra = look.extra
-    rows = [
+    primary = extra.get("primary")
+    rows = [("Tested metric", f"{primary['name']}, {_better(primary)} is better")] if primary else []
+    rows += [
         (title, f"p {extra[key]:.3g}" if extra[key] is not None else "not enough data")
         for key, title in (("mann_whitney_p", "Mann-Whitney U"), ("brunner_munzel_p", "Brunner-Munzel"))
         if key in extra
@@ -216,6 +218,11 @@ def _other_tests(look: Look | None) -> tuple[tuple[str, str], ...]:
             ("Futility", "a win has become unlikely" if extra["futile"] else "a win is still possible")
         )
     return tuple(rows)
+
+
+def _better(metric: dict[str, Any]) -> str:
+    """Defaults are not stored."""
+    return str(metric.get("better", "higher"))
 
 
 def _waits_for(experiment: Experiment, newest: Look | None) -> str:

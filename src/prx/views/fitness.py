@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from prx.domain.answers import NotEnoughData
 from prx.domain.records import PRODUCTION
+from prx.domain.scores import OwnMetric
 from prx.fitness.deployment import (
     TREND_SPAN,
     DeploymentFitness,
@@ -38,6 +39,22 @@ def rules_from(settings: Settings, token_targets: tuple[float, float] | None = N
         ceiling_tokens=None if ceiling is None else float(ceiling),
         session_idle_minutes=settings.record.session_idle_minutes,
         outcome_window_hours=settings.experiments.outcome_window_hours,
+        metrics=own_metrics(settings),
+    )
+
+
+def own_metrics(settings: Settings) -> tuple[OwnMetric, ...]:
+    """The operator's own metrics, in order of name."""
+    return tuple(
+        OwnMetric(
+            name=name,
+            type=metric.type,
+            better=metric.better,
+            window_hours=metric.window_hours,
+            role=metric.role,
+            margin=metric.margin,
+        )
+        for name, metric in sorted(settings.metrics.items())
     )
 
 
