@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from monte_carlo import run, verdict
+
 from table import cells
 
 
@@ -28,7 +29,10 @@ def main() -> None:
         begin = time.process_time()
         result = run(cell, options.runs)
         took = time.process_time() - begin
-        print(f"{cell.name} {result.mean:.5f} of {result.runs}, {verdict(cell, result)}, {took:.0f} s", flush=True)
+        sys.stdout.write(
+            f"{cell.name} {result.mean:.5f} of {result.runs}, {verdict(cell, result)}, {took:.0f} s\n"
+        )
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def store() -> Path:
 
 
 def run(cell: Cell, runs: int | None = None) -> Result:
-    """Run what is missing of the cell, at most up to `runs`, saving after every batch; return all there is."""
+    """Run what is missing of the cell, at most up to `runs`, saving every batch; return all there is."""
     wanted = cell.runs if runs is None else min(runs, cell.runs)
     path = store() / f"{cell.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
 HARNESS = {"monte_carlo", "provenance"}
+# Read when the program starts, as its modules are: an edit during a long run must not relabel its results.
+TEXT = {path: path.read_text() for root in (HERE, SOURCE) for path in root.rglob("*.py")}
 
 
 def digest_of(simulate: Callable[..., Any], *, seed: int, batch: int) -> str:
@@ -52,7 +54,7 @@ def closure(path: Path) -> frozenset[Path]:
 
 
 def imports(path: Path) -> Iterator[Path]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(TEXT[path])):
         if isinstance(node, ast.ImportFrom) and node.module and node.module not in HARNESS:
             names = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
         elif isinstance(node, ast.Import):
@@ -62,20 +64,20 @@ def imports(path: Path) -> Iterator[Path]:
         for name in names:
             for root in (HERE, SOURCE):
                 file = root / f"{name.replace('.', '/')}.py"
-                if file.is_file():
+                if file in TEXT:
                     yield file
 
 
 @cache
 def code(path: Path) -> str:
     """Digest of a file's syntax without docstrings; statements that make cells do not count."""
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(TEXT[path])
     if path.parent == HERE:
         tree.body = [node for node in tree.body if not _makes_cells(node)]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     return hashlib.blake2b(ast.dump(tree).encode(), digest_size=16).hexdigest()
 
 
