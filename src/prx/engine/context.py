@@ -18,11 +18,13 @@ ENGINE = "engine"
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Model endpoints by role; None where the operator configured none."""
+    """Model endpoints by role; None where the operator configured none. `served`: by name, the models that
+    requests are routed to, so that two of them can be compared."""
 
     agent: ChatModel | None = None
     judge: ChatModel | None = None
     proposer: ChatModel | None = None
+    served: Mapping[str, ChatModel] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

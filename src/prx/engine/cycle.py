@@ -18,6 +18,8 @@ from prx.engine.filing import Filing, file_proposal, known_changes, open_proposa
 from prx.engine.intake import rules_for
 from prx.engine.limits import enough_sessions, few_strategy_changes
 from prx.engine.memorypath import tend_memory, tend_when_due
+from prx.engine.modelfacts import refresh_model_facts
+from prx.engine.strategypath import log_drafts
 from prx.engine.timetable import due, ran_until
 from prx.engine.turn import Turn
 from prx.fitness.deployment import current_fitness
@@ -50,6 +52,7 @@ def analyse_when_due(turn: Turn, *, force: bool = False) -> tuple[Finding, ...] 
             return None
     scores = {s.session_id: s for s in turn.scores(turn.now - WINDOW)}
     found = _examined(turn, scores)
+    refresh_model_facts(turn)
     with turn.transaction() as tx:
         for finding in found.findings:
             tx.put(finding)
@@ -128,7 +131,8 @@ def evolve_when_due(
     )
     for refusal in considered.refused:
         turn.report.add("propose", refusal.trigger, _kind(refusal.answer), refusal.answer.why)
-    drafts = few_strategy_changes(turn, (*tended, *considered.drafts))
+    logged = log_drafts(turn, now_served.strategy, tuple(past)) if Layer.STRATEGY in chosen else ()
+    drafts = few_strategy_changes(turn, (*tended, *considered.drafts, *logged))
     filed = _file_all(turn, drafts, dry_run=dry_run)
     if dry_run:
         return filed

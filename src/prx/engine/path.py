@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from prx.domain.answers import Answer, Broken, Failed, NotEnoughData, Passed
-from prx.domain.changes import MemoryPatch, PromptPatch
+from prx.domain.changes import MemoryPatch, StrategyPatch
 from prx.domain.decisions import Verdict
 from prx.domain.errors import Conflict, InvalidInput
 from prx.domain.layers import Layer
@@ -18,6 +18,7 @@ from prx.engine.filing import open_proposals, rebase_proposal
 from prx.engine.gating import gate_proposal
 from prx.engine.memorypath import prove_memory
 from prx.engine.offline import judge_more, replay_more, shadow_more
+from prx.engine.strategypath import PAIRED, prove_strategy
 from prx.engine.trialstart import start_for_proposal
 from prx.engine.turn import Turn
 from prx.engine.watching import freeze_baseline
@@ -76,8 +77,8 @@ def _gate(turn: Turn, proposal: Proposal) -> bool:
 def _replay(turn: Turn, proposal: Proposal) -> bool:
     if isinstance(proposal.change, MemoryPatch):
         return _prove_memory(turn, proposal)
-    if not isinstance(proposal.change, PromptPatch):
-        return _waits(turn, proposal, f"no offline proof of a {proposal.layer.label} change is configured")
+    if isinstance(proposal.change, StrategyPatch):
+        return _prove_strategy(turn, proposal)
     if turn.context.models.agent is None:
         return _waits(turn, proposal, "no agent model is configured ([self_evolution.models.agent])")
     if not any(step.name == "gate.replay" and step.answer == "pass" for step in proposal.proofs):
@@ -105,6 +106,20 @@ def _prove_memory(turn: Turn, proposal: Proposal) -> bool:
     for step in steps:
         turn.report.add(step.name, proposal.proposal_id, step.answer, step.why)
     return _decide(turn, _with_proofs(proposal, *steps), overall(steps), to=ProposalState.JUDGED)
+
+
+def _prove_strategy(turn: Turn, proposal: Proposal) -> bool:
+    worked, step = prove_strategy(turn, proposal)
+    turn.report.add("screen", proposal.proposal_id, step.answer, f"{step.name}: {step.why}")
+    if step.name == PAIRED and step.answer == "not_enough_data":
+        # pairs are paid for: they are kept while more inputs come
+        with turn.transaction() as tx:
+            tx.put(worked)
+        return False
+    proven = _with_proofs(worked, step)
+    with turn.transaction() as tx:
+        amend(tx, proposal.decision_id, f"{step.name}: {step.why}", shadow=step.numbers)
+    return _decide(turn, proven, overall([step]), to=ProposalState.JUDGED)
 
 
 def _shadow(turn: Turn, proposal: Proposal) -> bool:
