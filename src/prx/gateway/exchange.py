@@ -1,0 +1,140 @@
+"""One request and its answer, from acceptance to its one terminal record."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from prx.domain.records import Terminal
+from prx.gateway.answers import Said
+from prx.gateway.identity import Asked, last_user
+from prx.gateway.journal import Open
+from prx.gateway.metrics import Metrics
+from prx.gateway.recorder import Recorder
+from prx.gateway.views import Body, Kind
+from prx.gateway.wire import Headers, Scope, Send, sent_back
+from prx.live.calls import Call
+from prx.live.session import Session
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """What is known of a request under way. `left`: the client went away; `cut`: we are shutting down."""
+
+    recorder: Recorder
+    metrics: Metrics
+    scope: Scope
+    send: Send
+    path: bytes
+    kind: Kind
+    agent: str
+    owner: str
+    ours: Asked
+    view: Body | None
+    started: float
+    task: "asyncio.Task[Any] | None"
+    session: Session | None = None
+    call: Call | None = None
+    slot: int | None = None
+    waited: float = 0.0
+    left: bool = False
+    cut: bool = False
+    begun: bool = False
+    said: Said = field(default_factory=Said)
+    watcher: "asyncio.Task[None] | None" = None
+    timer: asyncio.TimerHandle | None = None
+    ended: bool = False
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the client wants a stream."""
+        return self.view is not None and self.view.streaming
+
+    async def start(self, status: int, provider: tuple[tuple[bytes, bytes], ...], *, length: bool) -> None:
+        """Send the head of the answer: the provider's headers and ours."""
+        self.begun = True
+        headers: Headers = sent_back(provider, length=length) + self.headers()
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def body(self, piece: bytes, *, more: bool = False) -> None:
+        """Send a piece of the answer; waiting for a slow client is not our time."""
+        began = time.perf_counter()
+        await self.send({"type": "http.response.body", "body": piece, "more_body": more})
+        self.waited += time.perf_counter() - began
+
+    def accept(self, session: Session, *, messages: Any, extra: dict[str, Any]) -> None:
+        """From here on the request has exactly one terminal record, whatever happens."""
+        view = self.view
+        model = view.model if view is not None and isinstance(view.model, str) else ""
+        self.session = session
+        call = self.call = session.call(
+            model=model,
+            messages=messages,
+            tools=view.has_tools if view is not None else False,
+            streamed=self.streaming,
+            ref=self.ours.ref,
+            intent=None if self.kind in (Kind.CHAT, Kind.RESPONSES) else self.kind.value,
+        )
+        call.note(**extra)
+        self.slot = self.recorder.journal.enter(
+            Open(
+                record_id=call.id,
+                at=self.recorder.now(),
+                session_id=session.id,
+                model=model,
+                streamed=self.streaming,
+                ref=self.ours.ref,
+            )
+        )
+
+    def told(self, said: Said) -> None:
+        """Remember what was served, so that a later request can be recognised as a continuation."""
+        if (
+            self.session is not None
+            and self.view is not None
+            and (said.text or said.call_ids or said.response_id)
+        ):
+            view = self.view
+            asked = view.messages if view.messages is not None else view.input
+            self.recorder.continuations.remember(self.owner, self.session.id, said, last_user(asked))
+
+    def finish(self, terminal: Terminal | None = None) -> None:
+        """Write the terminal record before the client can see the end of the answer."""
+        if self.ended:
+            return
+        self.ended = True
+        if self.call is not None:
+            self.call.finish(terminal)
+            self.recorder.journal.leave(self.slot)
+
+    def release(self) -> None:
+        """Let go of what watched for the client; the last thing done."""
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.watcher is not None:
+            self.watcher.cancel()
+        self.metrics.overhead.observe(max(0.0, self.own_ms()))
+
+    def own_ms(self) -> float:
+        """Milliseconds spent in the gateway itself so far."""
+        return (time.perf_counter() - self.started - self.waited) * 1000.0
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Response headers: record and session, experiments with arms, and our overhead so far."""
+        out = [(b"x-prx-overhead-ms", b"%.3f" % self.own_ms())]
+        if self.call is not None and self.session is not None:
+            out.append((b"x-prx-record", self.call.id.encode()))
+            out.append((b"x-prx-session", _header(self.session.id)))
+            arms = self.recorder.arms_of(self.session.id)
+            if arms:
+                out.append((b"x-prx-experiment", _header(",".join(arms))))
+                out.append((b"x-prx-assigned", _header(",".join(a for a, _ in arms.values()))))
+                killed = self.recorder.switch.on
+                served = ("control" if killed else s for _, s in arms.values())
+                out.append((b"x-prx-served", _header(",".join(served))))
+        return out
+
+
+def _header(text: str) -> bytes:
+    """Text as a header value; what could end the header does not pass."""
+    return bytes(b if 32 <= b < 127 else 63 for b in text.encode("utf-8", "replace"))

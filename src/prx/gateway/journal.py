@@ -1,0 +1,161 @@
+"""Requests under way, kept where the death of the process leaves them: each gets its one record after all.
+
+The file is mapped into memory, so that a slot costs a copy of its bytes and outlives `kill -9`. The next
+start reads the journals whose process is gone, and records what was under way there as crashed.
+"""
+
+import fcntl
+import mmap
+import os
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from prx.domain.codec import encode
+from prx.domain.records import Interaction, Record, Terminal
+from prx.spool.folder import segments
+from prx.spool.frames import Frame, pieces
+
+SUFFIX = ".open"
+_SLOT = 1024
+_SLOTS = 4096
+_HEAD = 3
+_WHY = "the gateway died while this request was under way"
+
+
+class Open(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request under way."""
+
+    record_id: str
+    at: datetime
+    session_id: str
+    model: str = ""
+    streamed: bool = False
+    version: str | None = None
+    ref: str | None = None
+
+
+class Journal:
+    """The requests under way of this process. Raises: OSError when the file cannot be made."""
+
+    def __init__(self, folder: Path, *, slots: int = _SLOTS) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        staged, self._path = folder / f"{name}.new", folder / f"{name}{SUFFIX}"
+        self._fd = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._fd, slots * _SLOT)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        self._map = mmap.mmap(self._fd, slots * _SLOT)
+        os.rename(staged, self._path)
+        self._free = list(range(slots - 1, -1, -1))
+        self.unkept = 0
+
+    def enter(self, opened: Open) -> int | None:
+        """Note a request before it is accepted; the slot to give back. None, counted, without a free one."""
+        if not self._free:
+            self.unkept += 1
+            return None
+        body = encode(opened)
+        if len(body) > _SLOT - _HEAD:
+            body = encode(msgspec.structs.replace(opened, model=opened.model[:100], ref=None))
+        if len(body) > _SLOT - _HEAD:
+            self.unkept += 1
+            return None
+        slot = self._free.pop()
+        at = slot * _SLOT
+        self._map[at + 1 : at + _HEAD + len(body)] = len(body).to_bytes(2, "big") + body
+        # The mark comes last: a slot that is marked is whole.
+        self._map[at] = 1
+        return slot
+
+    def leave(self, slot: int | None) -> None:
+        """The request has its terminal record."""
+        if slot is not None:
+            self._map[slot * _SLOT] = 0
+            self._free.append(slot)
+
+    def close(self) -> None:
+        """Remove the journal; every request must have left."""
+        self._map.close()
+        self._path.unlink(missing_ok=True)
+        os.close(self._fd)
+
+
+def recover(folder: Path, spool: Path, append: Callable[[Sequence[Record]], None]) -> int:
+    """Record as crashed what dead processes left under way; returns how many there were.
+
+    What already has its record in the spool is left alone. A journal goes only after its records are kept.
+    """
+    recovered = 0
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        fd = _locked(path)
+        if fd is None:
+            continue
+        try:
+            left = _under_way(path.read_bytes())
+            if left:
+                done = _recorded(spool, left)
+                crashed = [_crashed(one) for one in left if one.record_id not in done]
+                append(crashed)
+                recovered += len(crashed)
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(fd)
+    return recovered
+
+
+def _locked(path: Path) -> int | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _under_way(data: bytes) -> list[Open]:
+    found = []
+    for at in range(0, len(data) - _SLOT + 1, _SLOT):
+        if data[at] == 1:
+            length = int.from_bytes(data[at + 1 : at + _HEAD], "big")
+            try:
+                found.append(msgspec.json.decode(data[at + _HEAD : at + _HEAD + length], type=Open))
+            except msgspec.DecodeError:
+                continue
+    return found
+
+
+def _recorded(spool: Path, left: Iterable[Open]) -> set[str]:
+    wanted = {one.record_id: f'"record_id":"{one.record_id}"'.encode() for one in left}
+    since = (min(one.at for one in left) - timedelta(minutes=1)).timestamp()
+    done: set[str] = set()
+    for segment in segments(spool):
+        if segment.stat().st_mtime < since:
+            continue
+        for piece in pieces(segment.read_bytes()):
+            if isinstance(piece, Frame):
+                done |= {name for name, mark in wanted.items() if mark in piece.payload}
+    return done
+
+
+def _crashed(opened: Open) -> Interaction:
+    return Interaction(
+        record_id=opened.record_id,
+        at=opened.at,
+        session_id=opened.session_id,
+        model=opened.model,
+        streamed=opened.streamed,
+        version=opened.version,
+        ref=opened.ref,
+        terminal=Terminal.CRASHED,
+        external_failure=True,
+        error=_WHY,
+        source="gateway",
+    )

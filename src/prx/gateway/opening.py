@@ -1,0 +1,57 @@
+"""Opens a gateway over a state folder: configuration, spool, ledger, prompts."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from prx.gateway.recorder import Recorder
+from prx.gateway.rules import GatewayRules, check
+from prx.gateway.server import Gateway, listen
+from prx.settings import load
+from prx.spool.content import Content
+from prx.spool.writer import SpoolRules
+from prx.wiring.paths import config_file, ledger_file, prepare_home, spool_folder
+
+
+def open_gateway(rules: GatewayRules, *, config: Path | None, env: Mapping[str, str]) -> Gateway:
+    """A gateway that records into the state folder, not serving yet.
+
+    Raises: SettingsError for rules or a configuration that cannot be used, StoreError for a state folder
+    that cannot be written.
+    """
+    check(rules)
+    home = prepare_home(rules.home)
+    settings = load(config_file(config, env, home), env)
+    recorder = Recorder(
+        rules,
+        spool=spool_folder(home),
+        ledger=ledger_file(home),
+        spool_rules=SpoolRules(content=Content(settings.record.content)),
+    )
+    return Gateway(rules, recorder, NoPrompts())
+
+
+def serve(
+    rules: GatewayRules, *, config: Path | None, env: Mapping[str, str], announce: Callable[[str], None]
+) -> None:
+    """Serve until a signal says stop; `announce` gets the base URL. Raises: as `open_gateway`."""
+    check(rules)
+    listener = listen(rules)
+
+    async def run() -> None:
+        gateway = open_gateway(rules, config=config, env=env)
+        started = asyncio.Event()
+        running = asyncio.create_task(gateway.run(listener, started))
+        waiting = asyncio.create_task(started.wait())
+        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not running.done():
+            announce(f"http://{rules.host}:{gateway.port}/v1")
+        await running
+
+    asyncio.run(run())
+
+
+class NoPrompts:
+    def apply(self, session, agent, user, view, body):  # type: ignore[no-untyped-def]
+        return body

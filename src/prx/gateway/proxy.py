@@ -1,0 +1,280 @@
+"""Passes requests to the provider and answers to the client, and records each exactly once."""
+
+import asyncio
+import time
+from typing import Any, Protocol
+
+import msgspec
+
+from prx.domain.errors import InvalidInput
+from prx.domain.records import Terminal
+from prx.gateway.exchange import Exchange
+from prx.gateway.identity import Asked, agent_of, asked, identify
+from prx.gateway.metrics import Metrics
+from prx.gateway.recorder import Recorder
+from prx.gateway.relay import Relay, say_cut
+from prx.gateway.replies import openai_error, send_json
+from prx.gateway.rules import GatewayRules, KeyMode
+from prx.gateway.tokens import Scope as TokenScope
+from prx.gateway.tokens import bearer
+from prx.gateway.upstream import Upstream, checked_path
+from prx.gateway.views import KIND_OF_PATH, Body, Kind, inflated, read_body
+from prx.gateway.wire import Headers, Receive, Scope, Send, header
+from prx.live.session import Session
+
+_WATCH_AFTER = 0.05
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Prompts(Protocol):
+    """Puts the prompt to be served in the place of the client's, where one is managed."""
+
+    def apply(self, session: Session, agent: str, user: str | None, view: Body, body: bytes) -> bytes:
+        """The body to send; the same object when nothing changes. `view` follows the change."""
+        ...
+
+
+class Refused(Exception):
+    """A request that never reaches the provider."""
+
+    def __init__(self, status: int, message: str, code: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class ClientGone(Exception):
+    """The client left before its request was complete: nothing was accepted."""
+
+
+class Proxy:
+    """The ASGI application behind every path that is not our own."""
+
+    def __init__(
+        self, rules: GatewayRules, recorder: Recorder, upstream: Upstream, metrics: Metrics, prompts: Prompts
+    ) -> None:
+        self._rules, self._recorder = rules, recorder
+        self._metrics, self._prompts = metrics, prompts
+        self._relay = Relay(rules, upstream, metrics)
+        self._needs_key = rules.key_mode is KeyMode.GATEWAY or rules.tokens.any_for(TokenScope.PROXY)
+        self.under_way: set[Exchange] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; whatever fails, the client gets an answer and the record its end."""
+        headers: Headers = scope["headers"]
+        try:
+            body = await _read(receive, headers, self._rules.max_body)
+        except ClientGone:
+            return
+        except Refused as refused:
+            await self._refuse(scope, send, refused, b"", asked(headers))
+            return
+        ours = asked(headers)
+        started = time.perf_counter()
+        try:
+            self._admit(headers, ours)
+        except Refused as refused:
+            # Not recorded: whoever has no key must not be able to fill the store.
+            self._metrics.refused[refused.code] += 1
+            await send_json(send, refused.status, openai_error(refused.status, str(refused), refused.code))
+            return
+        try:
+            exchange = self._exchange(scope, send, ours, body, started)
+        except Refused as refused:
+            await self._refuse(scope, send, refused, body, ours)
+            return
+        self.under_way.add(exchange)
+        try:
+            await self._serve(exchange, body, receive)
+        finally:
+            self.under_way.discard(exchange)
+            exchange.finish(Terminal.SHUTDOWN_CUT)
+            exchange.release()
+
+    def cut(self) -> int:
+        """End every request under way as cut by the shutdown; returns how many."""
+        for exchange in self.under_way:
+            exchange.cut = True
+            if exchange.task is not None:
+                exchange.task.cancel()
+        return len(self.under_way)
+
+    def _admit(self, headers: Headers, ours: Asked) -> None:
+        if not self._needs_key:
+            return
+        if self._rules.key_mode is KeyMode.GATEWAY:
+            shown, where = bearer(header(headers, b"authorization")), "Authorization: Bearer"
+        else:
+            shown, where = ours.key, "X-PRX-Key"
+        if not self._rules.tokens.allows(shown, TokenScope.PROXY):
+            raise Refused(401, f"this gateway needs a token with scope proxy in {where}", "invalid_api_key")
+
+    def _exchange(self, scope: Scope, send: Send, ours: Asked, body: bytes, started: float) -> Exchange:
+        headers: Headers = scope["headers"]
+        raw = scope.get("raw_path") or scope["path"].encode()
+        try:
+            path_agent, path = _split_agent(checked_path(raw))
+            agent = agent_of(path_agent, ours.agent)
+        except InvalidInput as error:
+            raise Refused(400, str(error), "invalid_path") from None
+        kind = Kind.OTHER
+        if scope["method"] == "POST" and path.startswith(b"/v1/"):
+            kind = KIND_OF_PATH.get(path[3:].decode("latin-1"), Kind.OTHER)
+        return Exchange(
+            recorder=self._recorder,
+            metrics=self._metrics,
+            scope=scope,
+            send=send,
+            path=path,
+            kind=kind,
+            agent=agent,
+            owner=f"{header(headers, b'authorization') or ''}\0{agent}",
+            ours=ours,
+            view=None if kind is Kind.OTHER else self._view(headers, body),
+            started=started,
+            task=asyncio.current_task(),
+        )
+
+    def _view(self, headers: Headers, body: bytes) -> Body | None:
+        """None for a body too large to be recorded. Raises: Refused when it is no JSON object."""
+        limit = self._rules.recorded_bytes
+        if len(body) > limit:
+            return None
+        plain = inflated(body, header(headers, b"content-encoding"), limit)
+        if plain is None:
+            return None
+        try:
+            return read_body(plain)
+        except _UNREADABLE as error:
+            raise Refused(400, f"the request body is not a JSON object: {error}", "invalid_json") from None
+
+    def _accept(self, exchange: Exchange, body: bytes) -> bytes:
+        """Put the request into its session, give it its prompt, open its record; the body to send."""
+        view, ours, recorder = exchange.view, exchange.ours, self._recorder
+        identity = identify(ours, view, recorder.continuations, exchange.owner)
+        embeds = exchange.kind is Kind.EMBEDDINGS
+        if exchange.kind is Kind.OTHER or (embeds and not identity.named):
+            passed: dict[str, Any] = {"path": exchange.path.decode("latin-1")[:512]}
+            passed["method"] = exchange.scope["method"]
+            session = recorder.sessions.passed_on(exchange.agent)
+            exchange.accept(session, messages=_embedded(view), extra=passed)
+            return body
+        user = ours.user or (view.user_named if view is not None else None)
+        session = recorder.sessions.session(exchange.agent, identity, ours, user)
+        extra: dict[str, Any] = {"session_from": identity.how}
+        if ours.attempt:
+            extra["client_retry"] = ours.attempt
+        if view is None:
+            extra["body_bytes"] = len(body)
+        elif not embeds and not ours.coded:
+            body = self._prompts.apply(session, exchange.agent, user, view, body)
+        said = _embedded(view) if embeds else () if view is None else view.said
+        exchange.accept(session, messages=said, extra=extra)
+        return body
+
+    def _accept_bare(self, exchange: Exchange, body: bytes) -> bytes:
+        """The record of a request that could not be read as it should: it is served and counted."""
+        if exchange.call is None:
+            session = self._recorder.sessions.passed_on(exchange.agent)
+            exchange.accept(session, messages=(), extra={"body_bytes": len(body)})
+        return body
+
+    async def _serve(self, exchange: Exchange, body: bytes, receive: Receive) -> None:
+        faults = self._recorder.runtime.faults
+        sent = faults.guard("gateway", lambda: self._accept(exchange, body), None)
+        if sent is None:
+            sent = faults.guard("gateway bare", lambda: self._accept_bare(exchange, body), body)
+        exchange.timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, _watch, exchange, receive)
+        try:
+            await self._relay.forward(exchange, sent)
+        except asyncio.CancelledError:
+            if exchange.left:
+                exchange.finish(Terminal.CLIENT_CANCELLED)
+                return
+            exchange.finish(Terminal.SHUTDOWN_CUT)
+            if not exchange.cut:
+                raise
+            await say_cut(exchange)
+        except Exception as error:
+            if exchange.call is not None and not exchange.ended:
+                exchange.call.fail(f"the gateway failed: {type(error).__name__}", external=True)
+            exchange.finish()
+            if exchange.begun:
+                raise
+            self._recorder.runtime.faults.note("relay", error)
+            body = openai_error(500, "the gateway failed; the request was recorded", "gateway_error")
+            await send_json(exchange.send, 500, body, tuple(exchange.headers()))
+
+    async def _refuse(self, scope: Scope, send: Send, refused: Refused, body: bytes, ours: Asked) -> None:
+        """Answer a request that cannot be passed on, and record that it was made."""
+        self._metrics.refused[refused.code] += 1
+
+        def record() -> str:
+            session = self._recorder.sessions.passed_on("default")
+            call = session.call(ref=ours.ref, intent="refused")
+            call.note(path=str(scope["path"])[:512], method=scope["method"], body_bytes=len(body))
+            call.fail(f"refused: {refused.code}", status=refused.status, external=True)
+            call.finish()
+            return call.id
+
+        record_id = self._recorder.runtime.faults.guard("refusal", record, "")
+        headers = ((b"x-prx-record", record_id.encode()),) if record_id else ()
+        await send_json(
+            send, refused.status, openai_error(refused.status, str(refused), refused.code), headers
+        )
+
+
+async def _read(receive: Receive, headers: Headers, limit: int) -> bytes:
+    """The whole body of a request. Raises: ClientGone, Refused."""
+    length = header(headers, b"content-length")
+    if length is not None and length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body
+    pieces, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > limit:
+            raise _too_large(limit)
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, f"the request body is larger than {limit} bytes", "request_too_large")
+
+
+def _split_agent(path: bytes) -> tuple[str | None, bytes]:
+    """Agent and rest of `/a/NAME/v1/...`; None and the path itself of any other."""
+    if not path.startswith(b"/a/"):
+        return None, path
+    name, slash, rest = path[3:].partition(b"/")
+    return name.decode("latin-1"), slash + rest
+
+
+def _watch(exchange: Exchange, receive: Receive) -> None:
+    """Look for the client's going away; only requests that last get so far."""
+
+    async def watch() -> None:
+        message = await receive()
+        if message["type"] == "http.disconnect" and not exchange.ended and exchange.task is not None:
+            exchange.left = True
+            exchange.task.cancel()
+
+    exchange.watcher = asyncio.get_running_loop().create_task(watch())
+
+
+def _embedded(view: Body | None) -> Any:
+    """What was embedded, where it is text."""
+    if view is None:
+        return ()
+    texts = [view.input] if isinstance(view.input, str) else view.input
+    if not isinstance(texts, list):
+        return ()
+    return [{"role": "user", "content": text} for text in texts if isinstance(text, str)]

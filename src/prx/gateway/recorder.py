@@ -1,0 +1,109 @@
+"""The recording half of a gateway: spool, journal, sessions, and what is served."""
+
+import logging
+import random
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from prx.domain.ids import Ids
+from prx.domain.prices import Prices
+from prx.domain.records import Exposure, Interaction, Record, SessionStart, Terminal, UnitSource
+from prx.domain.times import utc_now
+from prx.gateway.identity import Continuations
+from prx.gateway.journal import Journal, recover
+from prx.gateway.rules import GatewayRules
+from prx.gateway.serving import KillSwitch, LedgerReader, Switched
+from prx.gateway.sessions import LiveSessions
+from prx.live.intent import classify
+from prx.live.poller import ServingPoller
+from prx.live.runtime import Runtime
+from prx.spool.writer import SpoolRules, SpoolWriter
+
+_LOG = logging.getLogger("prx.gateway")
+SOURCE = "gateway"
+
+
+class Recorder:
+    """Opens what a gateway records into, and brings what a dead one left under way to its end.
+
+    Raises: StoreError, OSError when the spool or the journal cannot be written.
+    """
+
+    def __init__(
+        self,
+        rules: GatewayRules,
+        *,
+        spool: Path,
+        ledger: Path,
+        spool_rules: SpoolRules | None = None,
+        now: Callable[[], datetime] = utc_now,
+        ids: Ids | None = None,
+        poll_seconds: float = 0.5,
+    ) -> None:
+        self.now, self.spool_folder = now, spool
+        ids = ids or Ids(random.SystemRandom())
+        self.spool = SpoolWriter(spool, now=now, rules=spool_rules or SpoolRules())
+        folder = rules.home / "gateway"
+        self.recovered = recover(folder, spool, self.spool.append)
+        if self.recovered:
+            _LOG.warning("recorded %d requests that an earlier process left under way", self.recovered)
+        self.journal = Journal(folder)
+        self.switch = KillSwitch(rules.home)
+        self.ledger = LedgerReader(ledger, ids)
+        # No request waits for the ledger: until it was read, everyone is served as sent.
+        self.poller = ServingPoller(self.ledger.read, poll_seconds, first_wait_s=0.0)
+        self.runtime = Runtime(
+            Switched(self.poller, self.switch),
+            self._take,
+            ids,
+            now,
+            time.perf_counter,
+            Prices(),
+            classify,
+        )
+        self.sessions = LiveSessions(self.runtime, rules.sessions_kept)
+        self.continuations = Continuations()
+        self.ended: Counter[str] = Counter()
+        self._arms: OrderedDict[str, dict[str, tuple[str, str]]] = OrderedDict()
+        self._arms_kept = rules.sessions_kept
+
+    def arms_of(self, session_id: str) -> Mapping[str, tuple[str, str]]:
+        """Assigned and served variant of a session by experiment, as they were last recorded."""
+        return self._arms.get(session_id, {})
+
+    def close(self) -> None:
+        """End calls that are still open as cut, and bring everything to the disk."""
+        for call in list(self.runtime.open_calls.values()):
+            call.finish(Terminal.SHUTDOWN_CUT)
+        self.poller.close()
+        self.spool.close()
+        self.ledger.close()
+        self.journal.close()
+
+    def _take(self, record: Record) -> None:
+        if isinstance(record, Interaction):
+            record = msgspec.structs.replace(record, source=SOURCE)
+            self.ended[record.terminal.value] += 1
+        elif isinstance(record, SessionStart):
+            record = _with_user_as_unit(record)
+        elif isinstance(record, Exposure) and not self.switch.on:
+            self._note_arm(record)
+        self.spool.append((record,))
+
+    def _note_arm(self, exposure: Exposure) -> None:
+        arms = self._arms.setdefault(exposure.session_id, {})
+        arms[exposure.experiment_id] = (exposure.assigned, exposure.served)
+        if len(self._arms) > self._arms_kept:
+            self._arms.popitem(last=False)
+
+
+def _with_user_as_unit(start: SessionStart) -> SessionStart:
+    """A user is a unit even where the client did not say which conversation it is."""
+    if start.unit is None and start.user:
+        return msgspec.structs.replace(start, source=SOURCE, unit=start.user, unit_source=UnitSource.USER)
+    return msgspec.structs.replace(start, source=SOURCE)

@@ -1,0 +1,208 @@
+"""Asks the provider and gives its answer on, telling the call of the exchange what passed."""
+
+import time
+from typing import Any
+
+import aiohttp
+
+from prx.gateway.answers import StreamAnswer, stream_answer, tell_error, tell_whole
+from prx.gateway.exchange import Exchange
+from prx.gateway.metrics import Metrics
+from prx.gateway.replies import error_line, openai_error, send_json
+from prx.gateway.rules import GatewayRules
+from prx.gateway.sse import Event, EventReader
+from prx.gateway.upstream import Upstream
+from prx.gateway.views import Kind, inflated, with_usage
+from prx.gateway.wire import sent_on
+
+_BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
+
+
+class Relay:
+    """One provider. What it answers passes untouched, but for the usage chunk that only we asked for."""
+
+    def __init__(self, rules: GatewayRules, upstream: Upstream, metrics: Metrics) -> None:
+        self._rules, self._upstream, self._metrics = rules, upstream, metrics
+        self._asks_usage = rules.ask_usage
+
+    async def forward(self, exchange: Exchange, body: bytes) -> None:
+        """Ask the provider, and answer the client with what it says."""
+        began = time.perf_counter()
+        try:
+            answer, asked_usage = await self._ask(exchange, body)
+        except _BROKEN as error:
+            exchange.waited += time.perf_counter() - began
+            await self._no_answer(exchange, error)
+            return
+        wait = time.perf_counter() - began
+        exchange.waited += wait
+        self._metrics.first_byte.observe(wait * 1000.0)
+        try:
+            inference = exchange.kind in (Kind.CHAT, Kind.RESPONSES)
+            streams = answer.headers.get("Content-Type", "").startswith("text/event-stream")
+            if inference and streams and answer.status < 400:
+                await self._stream(exchange, answer, hide_usage=asked_usage)
+            elif exchange.kind is Kind.OTHER:
+                await self._pass_on(exchange, answer)
+            else:
+                await self._whole(exchange, answer)
+        finally:
+            # One that was read to its end has given its connection back already.
+            answer.close()
+
+    async def _ask(self, exchange: Exchange, body: bytes) -> tuple[aiohttp.ClientResponse, bool]:
+        """The provider's answer, and whether it was asked for usage on our own account."""
+        view, scope = exchange.view, exchange.scope
+        headers = sent_on(
+            scope["headers"], streaming=exchange.streaming, authorization=self._rules.upstream_key
+        )
+        place = (scope["method"], exchange.path, scope["query_string"], headers)
+        own = self._asks_usage and exchange.kind is Kind.CHAT and exchange.streaming
+        if not own or view is None or view.wants_usage or exchange.ours.coded:
+            return await self._upstream.send(*place, body), False
+        answer = await self._upstream.send(*place, with_usage(body, view))
+        if answer.status != 400:
+            return answer, True
+        said = await answer.read()
+        if b"stream_options" not in said and b"include_usage" not in said:
+            return answer, True
+        # This provider does not know stream options: ask as the client did, now and from here on.
+        self._asks_usage = False
+        return await self._upstream.send(*place, body), False
+
+    async def _whole(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
+        began = time.perf_counter()
+        try:
+            body = await answer.read()
+        except _BROKEN as error:
+            exchange.waited += time.perf_counter() - began
+            await self._no_answer(exchange, error)
+            return
+        exchange.waited += time.perf_counter() - began
+        if exchange.call is not None:
+            exchange.call.watch("answer", lambda: self._tell_whole(exchange, answer, body))
+        exchange.finish()
+        await exchange.start(answer.status, answer.raw_headers, length=True)
+        await exchange.body(body)
+
+    def _tell_whole(self, exchange: Exchange, answer: aiohttp.ClientResponse, body: bytes) -> None:
+        call, limit = exchange.call, self._rules.recorded_bytes
+        assert call is not None
+        coding = answer.headers.get("Content-Encoding")
+        plain = inflated(body, coding, limit) if len(body) <= limit else None
+        if answer.status >= 400:
+            tell_error(call, answer.status, plain or b"")
+        elif answer.status >= 300 or plain is None:
+            call.reply(extra={"status": answer.status, "answer_bytes": len(body)})
+        else:
+            exchange.told(tell_whole(call, exchange.kind, plain))
+
+    async def _stream(self, exchange: Exchange, answer: aiohttp.ClientResponse, *, hide_usage: bool) -> None:
+        reader, told = EventReader(), stream_answer(exchange.kind, hide_usage=hide_usage)
+        call, content = exchange.call, answer.content
+        await exchange.start(answer.status, answer.raw_headers, length=False)
+        broken: Exception | None = None
+        try:
+            while True:
+                began = time.perf_counter()
+                try:
+                    piece = await content.readany()
+                except _BROKEN as error:
+                    broken, piece = error, b""
+                exchange.waited += time.perf_counter() - began
+                events = reader.feed(piece) if piece else reader.close()
+                out = _shown(events, told) if hide_usage else piece
+                if not hide_usage:
+                    for event in events:
+                        told.take(event)
+                if told.began and call is not None:
+                    call.first_token()
+                if told.over or not piece:
+                    # The record comes before the client can see the end.
+                    _end(exchange, told, broken)
+                if not piece:
+                    break
+                if out:
+                    await exchange.body(out, more=True)
+        except BaseException:
+            _tell(exchange, told, broken=True)
+            raise
+        if broken is not None and not told.over:
+            out += error_line("the provider's stream broke off", "upstream_error")
+        await exchange.body(out)
+
+    async def _pass_on(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
+        """Pass bytes through as they come; the record holds their number."""
+        await exchange.start(answer.status, answer.raw_headers, length=True)
+        size, head = 0, b""
+        while True:
+            began = time.perf_counter()
+            try:
+                piece = await answer.content.readany()
+            except _BROKEN as error:
+                if exchange.call is not None:
+                    exchange.call.fail(f"the answer broke off: {type(error).__name__}", external=True)
+                exchange.finish()
+                # Nothing may pretend that the answer is whole: the server closes the connection.
+                raise
+            exchange.waited += time.perf_counter() - began
+            if not piece:
+                break
+            size += len(piece)
+            if answer.status >= 400 and len(head) < 65_536:
+                head += piece
+            await exchange.body(piece, more=True)
+        call = exchange.call
+        if call is not None:
+            if answer.status >= 400:
+                coding = answer.headers.get("Content-Encoding")
+                tell_error(call, answer.status, inflated(head, coding, self._rules.recorded_bytes) or b"")
+            else:
+                call.reply(extra={"status": answer.status, "answer_bytes": size})
+        exchange.finish()
+        await exchange.body(b"")
+
+    async def _no_answer(self, exchange: Exchange, error: Exception) -> None:
+        """The provider could not be reached, or left before it had said anything."""
+        late = isinstance(error, TimeoutError)
+        status, what = (504, "did not answer in time") if late else (502, "could not be reached")
+        if exchange.call is not None:
+            why = f"the provider {what}: {type(error).__name__}"
+            exchange.call.fail(why, status=status, external=True)
+        exchange.finish()
+        code = "upstream_timeout" if late else "upstream_unreachable"
+        body = openai_error(status, f"the provider {what}; the request was recorded", code)
+        exchange.begun = True
+        await send_json(exchange.send, status, body, tuple(exchange.headers()))
+
+
+async def say_cut(exchange: Exchange) -> None:
+    """Tell the client that the gateway is going down: as an error of the stream, or as an answer."""
+    message = "the gateway is shutting down; send the request again"
+    if exchange.begun:
+        await exchange.body(error_line(message, "shutdown") if exchange.streaming else b"")
+        return
+    exchange.begun = True
+    await send_json(exchange.send, 503, openai_error(503, message, "shutdown"), tuple(exchange.headers()))
+
+
+def _shown(events: list[Event], told: StreamAnswer) -> bytes:
+    return b"".join([event.raw for event in events if told.take(event)])
+
+
+def _end(exchange: Exchange, told: StreamAnswer, broken: Exception | None) -> None:
+    if exchange.ended:
+        return
+    _tell(exchange, told, broken=broken is not None)
+    if broken is not None and not told.over and exchange.call is not None:
+        exchange.call.fail(f"the stream broke off: {type(broken).__name__}", external=True)
+    exchange.finish()
+
+
+def _tell(exchange: Exchange, told: StreamAnswer, *, broken: bool) -> None:
+    call = exchange.call
+    if call is None or exchange.ended:
+        return
+    said: Any = call.watch("stream", lambda: told.tell(call, broken=broken))
+    if said is not None:
+        exchange.told(said)

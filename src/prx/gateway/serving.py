@@ -1,0 +1,67 @@
+"""What each agent is served, read in the background, and the switch that sends everyone to the champion."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from prx.domain.ids import Ids
+from prx.domain.serving import Serving
+from prx.ledger.port import Ledger
+from prx.ledger.serving import serving
+from prx.ledger.sqlite import open_sqlite
+
+KILL_FILE = "kill"
+
+
+class LedgerReader:
+    """Reads the ledger of the state folder; opened at the first read, in the reading thread."""
+
+    def __init__(self, path: Path, ids: Ids) -> None:
+        self._path, self._ids = path, ids
+        self._ledger: Ledger | None = None
+        self.reads = 0
+
+    def read(self, agent: str) -> Serving:
+        """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
+        if self._ledger is None:
+            self._ledger = open_sqlite(self._path, self._ids)
+        with self._ledger.view() as view:
+            found = serving(view, agent)
+        self.reads += 1
+        return found
+
+    def close(self) -> None:
+        """Release the store."""
+        if self._ledger is not None:
+            self._ledger.close()
+
+
+class KillSwitch:
+    """On while the file exists, or once a signal has thrown it; needs no store."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / KILL_FILE
+        self._thrown = False
+        self.on = self._file.exists()
+
+    def look(self) -> None:
+        """Look at the file again; called several times a second."""
+        self.on = self._thrown or self._file.exists()
+
+    def throw(self) -> None:
+        """Turn on, or off again, as a signal asks."""
+        self._thrown = not self._thrown
+        self.look()
+
+
+class Switched:
+    """`switched(agent)`: what is served, as killed while the switch is on."""
+
+    def __init__(self, source: Callable[[str], Serving], switch: KillSwitch) -> None:
+        self._source, self._switch = source, switch
+
+    def __call__(self, agent: str) -> Serving:
+        """Never waits and never raises as long as the source does not."""
+        found = self._source(agent)
+        return msgspec.structs.replace(found, killed=True) if self._switch.on else found

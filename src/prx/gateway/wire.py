@@ -1,0 +1,86 @@
+"""ASGI in types, and what of the headers of HTTP passes from one connection to the other."""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache
+from typing import Any
+
+from multidict import CIMultiDict
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+# RFC 9110 section 7.6.1, and the older names that clients still send.
+_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection"}
+    | {b"te", b"trailer", b"transfer-encoding", b"upgrade"}
+)
+_NOT_SENT_ON = _HOP | {b"host", b"content-length", b"cookie", b"expect", b"accept-encoding"}
+_OWN = b"x-prx-"
+# What the record can read back; a client that wants another coding gets one of these or none.
+_READABLE = ("gzip", "deflate")
+
+
+def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """The first value of a header as text; `name` in lower case."""
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return None
+
+
+def sent_on(headers: Headers, *, streaming: bool, authorization: str | None) -> CIMultiDict[str]:
+    """Headers for the provider. Hop-by-hop ones, cookies and our own stay here.
+
+    `authorization` None: the client's own key passes. A stream is asked for without compression, since
+    its events are read as they pass.
+    """
+    dropped = _named_by_connection(headers)
+    out: CIMultiDict[str] = CIMultiDict()
+    coding = "identity"
+    for name, value in headers:
+        if name == b"accept-encoding":
+            coding = _coding(value)
+        if name in _NOT_SENT_ON or name in dropped or name.startswith(_OWN):
+            continue
+        if name == b"authorization" and authorization is not None:
+            continue
+        out.add(_text(name), value.decode("latin-1"))
+    out["accept-encoding"] = "identity" if streaming else coding
+    if authorization is not None:
+        out["authorization"] = f"Bearer {authorization}"
+    return out
+
+
+def sent_back(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> Headers:
+    """Headers for the client; without `length` the body may differ from what the provider announced."""
+    lowered = [(name.lower(), value) for name, value in headers]
+    dropped = _named_by_connection(lowered)
+    return [
+        (name, value)
+        for name, value in lowered
+        if name not in _HOP
+        and name not in dropped
+        and not name.startswith(_OWN)
+        and (length or name != b"content-length")
+    ]
+
+
+def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    named: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection" and value not in (b"keep-alive", b"close"):
+            named |= {word.strip().lower() for word in value.split(b",")}
+    return frozenset(named)
+
+
+@lru_cache(maxsize=256)
+def _coding(value: bytes) -> str:
+    offered = {word.split(";")[0].strip() for word in value.decode("latin-1").lower().split(",")}
+    return ", ".join(name for name in _READABLE if name in offered) or "identity"
+
+
+@lru_cache(maxsize=512)
+def _text(name: bytes) -> str:
+    return name.decode("latin-1")
