@@ -26,7 +26,8 @@ changes a key and keeps the comments of the file.
 - Every key stands below `[self_evolution]`; `[evolution]` is the same table.
 - A variable `PRX__SECTION__KEY` overrides the file, as in `PRX__EXPERIMENTS__TRAFFIC_SPLIT=0.3`.
 - A value may be `"env:NAME"` (an environment variable) or `"file:PATH"` (a file, relative to the
-  configuration). A key or address that is secret and missing there counts as not configured.
+  configuration). A key or address that is secret and missing there counts as not configured; a missing
+  `store.url` or `audit.head_key` stops the command instead.
 - `interval`, in seconds, is another name of a layer's `schedule`. Schedules are in UTC: `hourly`, `daily`,
   `weekly` and `monthly` mean the next full hour, midnight, Monday and first of the month.
 - An unknown key or a bad value stops every command, with file, line, key and what is allowed.

@@ -35,6 +35,7 @@ class Declared:
     alias: str
     secret: bool
     idle: bool
+    required: bool = False
 
 
 @cache
@@ -55,6 +56,7 @@ def declared(section: type) -> Mapping[str, Declared]:
             alias=item.metadata.get("alias", ""),
             secret=bool(item.metadata.get("secret")),
             idle=bool(item.metadata.get("idle")),
+            required=bool(item.metadata.get("required")),
         )
     return MappingProxyType(found)
 
@@ -169,7 +171,8 @@ class Builder:
             self.blame(path, f"{dotted(path)} must be {allowed(key)}, not {given}")
             return _FAULTY
         if key.check is not None and not key.check.accepts(fitted):
-            self.blame(path, f"{dotted(path)} = {_shown(value)} is not accepted; allowed: {allowed(key)}")
+            given = dotted(path) if key.secret else f"{dotted(path)} = {_shown(value)}"
+            self.blame(path, f"{given} is not accepted; allowed: {allowed(key)}")
             return _FAULTY
         if key.idle and fitted != key.default:
             self._note(path, f"{dotted(path)} is set, but nothing in this version acts on it yet")
@@ -182,7 +185,7 @@ class Builder:
             return from_text(self._resolve(value), key.kind)
         except LookupError as error:
             text = f"{dotted(path)} = {_shown(value)}: {error.args[0]}"
-            if key.secret:
+            if key.secret and not key.required:
                 self._note(path, f"{text}; it counts as not configured")
                 return key.default
             self.blame(path, text)

@@ -115,6 +115,12 @@ def _is_spending(text: str) -> bool:
     return (family == "hsd" and abs(value) <= 50) or (family == "power" and 0 < value <= 50)
 
 
+def _is_postgres(text: str) -> bool:
+    return not text or text.startswith(("postgresql://", "postgres://"))
+
+
+POSTGRES = Text("an address that begins with postgresql://, or empty", _is_postgres)
+SIGNING_KEY = Text("a text of 16 characters or more, or empty", lambda text: not text or len(text) >= 16)
 URL = Text("a URL that begins with http:// or https://, or empty", _is_url)
 SCHEDULE = Text(
     '"after_session", "hourly", "daily", "weekly", "monthly", a cron text such as "0 3 * * *", '
@@ -143,13 +149,22 @@ def key(
     alias: str = "",
     secret: bool = False,
     idle: bool = False,
+    required: bool = False,
 ) -> T:
     """Declare a key of a section: what it is when absent, what it means, what it accepts.
 
     `alias` is a second spelling; a `secret` is never printed or hashed, and may be missing in the
-    environment (the model role then counts as not configured). An `idle` key is of the source documents
-    but nothing in this version acts on it yet: setting it gives a note, and the reference says so.
+    environment (the model role then counts as not configured) unless it is `required`. An `idle` key is of
+    the source documents but nothing in this version acts on it yet: setting it gives a note, and the
+    reference says so.
     """
-    metadata = {"doc": doc, "check": check, "alias": alias, "secret": secret, "idle": idle}
+    metadata = {
+        "doc": doc,
+        "check": check,
+        "alias": alias,
+        "secret": secret,
+        "idle": idle,
+        "required": required,
+    }
     made: T = field(default=default, repr=not secret, metadata=metadata)
     return made

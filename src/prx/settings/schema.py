@@ -403,6 +403,19 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Store:
+    """Where the state is kept: SQLite files in $PRX_HOME, or one PostgreSQL for several machines."""
+
+    url: str = key(
+        "",
+        "postgresql://user:password@host:port/name, best as env:NAME; empty: SQLite files in $PRX_HOME",
+        keys.POSTGRES,
+        secret=True,
+        required=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The switches of the engine as a whole.
 
@@ -427,6 +440,7 @@ class Settings:
     breaker: Breaker = Breaker()
     watch: Watch = Watch()
     record: Record = Record()
+    store: Store = Store()
     metrics: Mapping[str, Metric] = field(default_factory=lambda: _NO_METRICS)
     file: Path | None = field(default=None, compare=False, metadata={"outside": True})
     notes: tuple[str, ...] = field(default=(), compare=False, metadata={"outside": True})
