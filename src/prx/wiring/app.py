@@ -15,12 +15,10 @@ from prx.engine.context import Context, Models
 from prx.engine.engine import Engine
 from prx.engine.report import Report
 from prx.ledger.port import Ledger
-from prx.ledger.sqlite import open_sqlite as open_ledger
 from prx.models.endpoint import ChatEndpoint, EndpointConfig
 from prx.models.meter import Budget, BudgetNotice, CallMeter, MeteredModel
 from prx.models.port import ChatModel
 from prx.records.port import RecordStore
-from prx.records.sqlite import open_sqlite as open_records
 from prx.settings import ModelRole, Settings, load
 from prx.spool.ship import Shipped, ship
 from prx.views.fitness import rules_from
@@ -28,12 +26,11 @@ from prx.wiring.paths import (
     config_file,
     home_folder,
     installation_secret,
-    ledger_file,
     prepare_home,
-    records_file,
     spool_folder,
 )
 from prx.wiring.spend import LedgerUsage
+from prx.wiring.stores import open_ledger, open_records
 
 
 @dataclass(slots=True)
@@ -86,8 +83,12 @@ def open_app(
     chosen = settings or load(config_file(config, environment, folder), environment)
     prepare_home(folder)
     used_ids = ids or system_ids()
-    ledger = open_ledger(ledger_file(folder), used_ids, full_sync=durable)
-    records = open_records(records_file(folder))
+    ledger = open_ledger(chosen, folder, used_ids, durable=durable)
+    try:
+        records = open_records(chosen, folder)
+    except BaseException:
+        ledger.close()
+        raise
     context = Context(
         ledger=ledger,
         records=records,

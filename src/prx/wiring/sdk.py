@@ -14,13 +14,13 @@ from prx.domain.serving import Serving
 from prx.domain.times import utc_now
 from prx.ledger.port import Ledger
 from prx.ledger.serving import serving
-from prx.ledger.sqlite import open_sqlite
 from prx.live.evolution import Evolution
 from prx.live.poller import ServingPoller
-from prx.settings import load
+from prx.settings import Settings, load
 from prx.spool.content import Content
 from prx.spool.writer import SpoolRules, SpoolWriter
-from prx.wiring.paths import config_file, home_folder, ledger_file, prepare_home, spool_folder
+from prx.wiring.paths import config_file, home_folder, prepare_home, spool_folder
+from prx.wiring.stores import open_ledger
 
 _LOG = logging.getLogger("prx")
 _DEFAULT: dict[str, Evolution] = {}
@@ -50,7 +50,7 @@ def open_evolution(
     except (EvolutionError, OSError) as error:
         _LOG.error("prx: recording is off: %s", error)
         return Evolution(lambda agent: Serving(agent=agent), lambda _record: None, ids=ids, now=now)
-    source = _Champions(ledger_file(folder), ids)
+    source = _Champions(settings, folder, ids)
     poller = ServingPoller(source.read, poll_seconds)
 
     def sink(record: Record) -> None:
@@ -79,14 +79,14 @@ def default_evolution() -> Evolution:
 class _Champions:
     """Reads from the ledger what an agent is served; opened at the first read, in the reading thread."""
 
-    def __init__(self, path: Path, ids: Ids) -> None:
-        self._path, self._ids = path, ids
+    def __init__(self, settings: Settings, home: Path, ids: Ids) -> None:
+        self._settings, self._home, self._ids = settings, home, ids
         self._ledger: Ledger | None = None
 
     def read(self, agent: str) -> Serving:
         """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
         if self._ledger is None:
-            self._ledger = open_sqlite(self._path, self._ids)
+            self._ledger = open_ledger(self._settings, self._home, self._ids)
         with self._ledger.view() as view:
             return serving(view, agent)
 
