@@ -13,6 +13,7 @@ from prx.fitness.deployment import current_fitness, fitness_alert
 FITNESS, NO_DATA = "fitness", "no_data"
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 EXPECTED_FROM = 10
+SATURDAY, SUNDAY = 5, 6
 
 
 def check_alerts(turn: Turn) -> None:
@@ -40,8 +41,8 @@ def _fitness(turn: Turn) -> None:
 def _traffic(turn: Turn) -> None:
     """No session in a day although the same day a week ago had at least 10 (a chance of 5e-5 by Poisson).
 
-    An agent that is not a week old is compared with the day before instead, so that a quiet weekend of an
-    older one is no alarm.
+    An agent that is not a week old is compared with the day before instead, and not on a weekend, whose
+    usual traffic nobody knows yet.
     """
     now = turn.now
     if _count(turn, now - DAY, now, 1):
@@ -49,7 +50,8 @@ def _traffic(turn: Turn) -> None:
             turn.report.add("alert", NO_DATA, "pass", "sessions come in again")
         return
     expected = _count(turn, now - WEEK - DAY, now - WEEK, EXPECTED_FROM)
-    if not _count(turn, now - WEEK - 4 * WEEK, now - WEEK, 1):
+    young = not _count(turn, now - 5 * WEEK, now - WEEK, 1)
+    if young and (now - DAY / 2).weekday() not in (SATURDAY, SUNDAY):
         expected = _count(turn, now - 2 * DAY, now - DAY, EXPECTED_FROM)
     if expected < EXPECTED_FROM:
         return
