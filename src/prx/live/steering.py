@@ -38,9 +38,11 @@ class Steering:
         similar: Mapping[str, float],
     ) -> str:
         """The model for a request; the choice is kept for the call that uses it."""
-        known = self.runtime.served(self.agent).models
-        candidates = merged(models, known)
+        serving = self.runtime.served(self.agent)
+        candidates = merged(models, serving.models)
         strategy = self._strategy(lambda a, b: _routes_differ(a, b, intent, scored=bool(candidates)))
+        if serving.killed:
+            strategy = msgspec.structs.replace(strategy, explore=0.0)
         request = RouteRequest(default, intent, candidates, tokens, similar)
         self.routing = route(request, strategy, agent=self.agent, session_id=self.session_id)
         return self.routing.chosen

@@ -165,6 +165,15 @@ def test_a_routed_call_is_recorded_with_scores_propensity_and_the_routed_intent(
     assert second.routing is None
 
 
+def test_the_kill_switch_ends_exploration() -> None:
+    strategy = Strategy(router=EVEN, explore=0.2)
+    for killed, expected in ((False, {"small", "large"}), (True, {"large"})):
+        evolution, _ = recorded(Serving(strategy=strategy, models=(SMALL, LARGE), killed=killed))
+        sessions = [evolution.session(session_id=f"s{i}") for i in range(60)]
+        found = {session.route("faq", default="small", models=["small", "large"]) for session in sessions}
+        assert found == expected
+
+
 def test_limits_and_tools_of_the_strategy_reach_the_app() -> None:
     strategy = Strategy(timeouts={"large": 12.0}, concurrency={"web": 3}, disabled_tools=("wipe",))
     evolution, _ = recorded(Serving(strategy=strategy))
