@@ -39,7 +39,8 @@ class Address:
             )
         try:
             given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-        except psycopg.ProgrammingError:
+            _ = [int(port) for port in given.get("port", "5432").split(",") if port]
+        except (psycopg.ProgrammingError, ValueError):
             raise StoreError(
                 "the address in [self_evolution.store] url cannot be read as postgresql://user:password@host:"
                 "port/name; write special characters of the password as %XX"
