@@ -1,0 +1,74 @@
+"""A bank's message desk: real customer messages, the topics its app tells apart, and its first prompt."""
+
+import csv
+from functools import cache
+from importlib.resources import files
+
+PROMPT_NAME = "router"
+LABELS = (
+    "card_arrival",
+    "lost_or_stolen_card",
+    "change_pin",
+    "declined_card_payment",
+    "transfer_not_received_by_recipient",
+    "exchange_rate",
+    "request_refund",
+    "cash_withdrawal_charge",
+    "card_payment_not_recognised",
+    "pending_top_up",
+    "pin_blocked",
+    "cancel_transfer",
+)
+PROMPT = """\
+You route messages of a bank's customers to the right desk.
+<!-- prx:fixed -->
+Never ask for a PIN, a password or a full card number.
+<!-- /prx:fixed -->
+Answer with exactly one of the labels below and nothing else.
+- card_arrival: a new card is on its way, tracking and delivery of a card, a card that hasn't arrived
+- lost_or_stolen_card: the card is lost, stolen or missing, or the wallet is gone
+- change_pin: change the PIN
+- declined_card_payment: a card payment was declined or rejected, didn't work or go through
+- transfer_not_received_by_recipient: the recipient or a friend hasn't got a transfer or transaction
+- exchange_rate: the exchange rate of a foreign currency
+- request_refund: other questions about orders
+- cash_withdrawal_charge: a fee or charge for a cash withdrawal at an ATM
+- card_payment_not_recognised: an unknown payment in the app or statement that the customer didn't make
+- pending_top_up: a top up is pending or not complete
+- pin_blocked: problems with the PIN
+- cancel_transfer: cancel or undo a transfer, a mistake or the wrong account
+"""
+GUIDE = """\
+- card_arrival: tracking delivery of a new card sent by mail, how long weeks until it arrives
+- lost_or_stolen_card: lost or stolen card, wallet gone, missing
+- change_pin: change my PIN to another one, where to change it
+- declined_card_payment: payment with the card declined at a shop, card not accepted
+- transfer_not_received_by_recipient: friend or recipient hasn't received or seen a transfer, not arrived
+- exchange_rate: exchange rate, foreign currency
+- request_refund: refund of an item or purchase that was bought or ordered, money back, changed mind
+- cash_withdrawal_charge: fee, charge or extra charged for cash withdrawal at an ATM, withdrew cash
+- card_payment_not_recognised: payment in the app or statement that I don't recognise or didn't make
+- pending_top_up: top up is pending, not gone through or not complete
+- pin_blocked: unblock the PIN, entered the wrong PIN too many times, locked
+- cancel_transfer: cancel a transfer to the wrong account, transaction made by mistake
+"""
+_TOPICS = (
+    ("pins", ("pin",)),
+    ("transfers", ("transfer", "recipient", "top up", "top-up", "topup", "transaction")),
+    ("cards", ("card",)),
+)
+OTHER_TOPIC = "money"
+
+
+@cache
+def messages() -> tuple[tuple[str, str], ...]:
+    """The shipped messages with their labels (BANKING77 subset, see data/NOTICE.txt)."""
+    text = files("prx.demo").joinpath("data/banking77_subset.csv").read_text(encoding="utf-8")
+    return tuple((row["text"], row["intent"]) for row in csv.DictReader(text.splitlines()))
+
+
+@cache
+def topic_of(message: str) -> str:
+    """The rough topic by which the app routes to a model; from the message alone, and not the label."""
+    said = message.lower()
+    return next((topic for topic, marks in _TOPICS if any(mark in said for mark in marks)), OTHER_TOPIC)

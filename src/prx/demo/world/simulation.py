@@ -1,0 +1,230 @@
+"""A world and a product in it, step by step of simulated time; what tests, statistics and the demo run."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from prx.demo.world.customers import Customers
+from prx.demo.world.desk import AGENT, Desk
+from prx.demo.world.flavours import World
+from prx.demo.world.judges import SimulatedJudge
+from prx.demo.world.proposers import proposer_of
+from prx.demo.world.reader import SimulatedModels
+from prx.demo.world.truth import Truth
+from prx.domain.errors import EvolutionError
+from prx.domain.events import Incident
+from prx.domain.ids import Ids
+from prx.domain.layers import Layer
+from prx.domain.proposals import Proposal, ProposalState
+from prx.domain.records import Record
+from prx.engine.context import Context, Models
+from prx.engine.engine import Engine
+from prx.engine.report import Report
+from prx.ledger.memory import open_memory as memory_ledger
+from prx.ledger.port import Ledger
+from prx.ledger.serving import serving
+from prx.records.memory import open_memory as memory_records
+from prx.records.port import RecordStore
+from prx.settings import Settings
+from prx.settings.loading import from_sources
+from prx.views.fitness import rules_from
+
+OPERATOR = "person:simulated-operator"
+START = datetime.fromisoformat("2026-01-05T00:00:00+00:00")
+READS_INCIDENTS_AFTER = timedelta(hours=20)
+_HOUR = timedelta(hours=1)
+
+
+def settings_text(world: World) -> str:
+    """The operator's configuration in a world, as a TOML file."""
+    checker = "" if world.loves else '\n[self_evolution.models.judge]\nchecker = "exact_label"\n'
+    return f"""\
+[self_evolution]
+enabled = true
+auto_apply = true
+
+[self_evolution.l1]
+schedule = "172800"
+
+[self_evolution.l2]
+enabled = true
+schedule = "172800"
+
+[self_evolution.l3]
+enabled = true
+schedule = "345600"
+
+[self_evolution.pipeline]
+analyze_schedule = "172800"
+evolve_schedule = "172800"
+
+[self_evolution.experiments]
+outcome_window_hours = 1.0
+
+[self_evolution.fitness]
+target_tokens = 150.0
+ceiling_tokens = 600.0
+
+[self_evolution.judge]
+live_share = 0.3
+live_per_tick = 500
+{checker}"""
+
+
+def settings_of(world: World) -> Settings:
+    """The operator's settings in a world."""
+    return from_sources(settings_text(world), "the settings of a simulated world", None, {})
+
+
+def models_of(world: World) -> Models:
+    """The model endpoints of a world: agent, judge, proposer."""
+    return Models(
+        agent=SimulatedModels(world.models[::-1], reads_prompt=world.reads_prompt),
+        judge=SimulatedJudge(world.loves),
+        proposer=proposer_of(world),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One version's time in service: days since the start, true fitness when it began, and by what."""
+
+    label: str
+    begun: float
+    ended: float
+    true_fitness: float
+    gain: float
+    by_engine: bool
+    layer: Layer | None
+
+
+@dataclass(slots=True)
+class Simulation:
+    """Customers write, the desk serves, the engine advances. `now` is simulated time.
+
+    Args: `stores`: None for stores in memory. `stride`: hours between two calls of the engine.
+    """
+
+    world: World
+    seed: int
+    engine: Engine
+    ledger: Ledger
+    records: RecordStore
+    truth: Truth
+    start: datetime = START
+    stride: int = 6
+    append: Callable[[list[Record]], object] | None = None
+    now: datetime = field(init=False)
+    desk: Desk = field(init=False)
+    served: list[tuple[float, str]] = field(default_factory=list)
+    right: dict[int, list[bool]] = field(default_factory=dict)
+    _customers: Customers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.now = self.start
+        models = SimulatedModels(self.world.models, reads_prompt=self.world.reads_prompt)
+        self.desk = Desk(self.world, self.seed, models, self.start)
+        self._customers = Customers(self.world, self.seed)
+
+    @property
+    def day(self) -> float:
+        """Days since the start."""
+        return (self.now - self.start) / timedelta(days=1)
+
+    def run(self, days: float) -> None:
+        """Go on until `days` after the start."""
+        while self.day < days - 1e-9:
+            self.step()
+
+    def step(self, hours: int | None = None) -> Report:
+        """Serve for some hours, then let the engine and the simulated operator act."""
+        for _ in range(hours or self.stride):
+            for offset, visit in self._customers.hour(self.day):
+                right = self.desk.serve(visit, self.now + offset)
+                if right is not None and not visit.hostile:
+                    self.right.setdefault(int(self.day), []).append(right)
+            self.now += _HOUR
+        (self.append or self.records.append)(self.desk.take(self.now))
+        report = self.engine.advance(self.now)
+        self.operate(report)
+        self.refresh()
+        return report
+
+    def operate(self, report: Report) -> None:
+        """What the simulated operator does: says yes to strategy changes, reads incidents within a day.
+
+        A prompt change that won but may not go live unattended stays where it is.
+        """
+        with self.ledger.view() as view:
+            waiting = view.find(Proposal, agent=AGENT, state=ProposalState.AWAITING_APPROVAL)
+            unread = [i for i in view.find(Incident, agent=AGENT) if i.acknowledged_at is None]
+        for proposal in waiting:
+            if proposal.layer is Layer.STRATEGY and proposal.approval is None:
+                try:
+                    self.engine.approve(proposal.proposal_id, actor=OPERATOR, now=self.now, simulated=True)
+                except EvolutionError as error:
+                    report.add("approval", proposal.proposal_id, "error", str(error))
+                    continue
+                report.add("approved", proposal.proposal_id, "done", proposal.description)
+        for incident in unread:
+            if self.now - incident.at >= READS_INCIDENTS_AFTER:
+                self.engine.acknowledge(AGENT, incident.incident_id, actor=OPERATOR, now=self.now)
+                report.add("acknowledged", incident.incident_id, "done", incident.summary)
+
+    def refresh(self) -> None:
+        """Let the app see what the ledger serves, as its background thread would."""
+        with self.ledger.view() as view:
+            self.desk.serving = serving(view, AGENT)
+            pointer = view.pointer(AGENT)
+        if pointer and (not self.served or self.served[-1][1] != pointer.label):
+            self.served.append((self.day, pointer.label))
+
+    def true_fitness(self, *, day: float | None = None) -> float:
+        """True fitness of what serves now. For reports only."""
+        with self.ledger.view() as view:
+            pointer = view.pointer(AGENT)
+            if pointer is None:
+                return self.truth.fitness(self.desk.prompt)
+            manifest = view.version(AGENT, pointer.label).manifest
+            return self.truth.of(view, manifest, day=self.day if day is None else day)
+
+    def lives(self) -> list[Life]:
+        """Every version that served, in order, with its true gain over the one before it."""
+        found: list[Life] = []
+        with self.ledger.view() as view:
+            for place, (begun, label) in enumerate(self.served):
+                version = view.version(AGENT, label)
+                later = self.served[place + 1 :]
+                value = self.truth.of(view, version.manifest, day=begun)
+                parent = view.version(AGENT, version.parents[0]) if version.parents else version
+                before = self.truth.of(view, parent.manifest, day=begun)
+                found.append(
+                    Life(
+                        label=label,
+                        begun=begun,
+                        ended=later[0][0] if later else self.day,
+                        true_fitness=value,
+                        gain=value - before,
+                        by_engine=version.proposal_id is not None,
+                        layer=version.layer,
+                    )
+                )
+        return found
+
+
+def in_process(world: World, seed: int, *, stride: int = 6) -> Simulation:
+    """A simulation in memory, for tests and statistics."""
+    settings, ids = settings_of(world), Ids(random.Random(f"ledger/{seed}"))
+    ledger, records = memory_ledger(ids), memory_records()
+    rules = rules_from(settings)
+    context = Context(
+        ledger=ledger,
+        records=records,
+        settings=settings,
+        fitness=rules,
+        ids=ids,
+        models=models_of(world),
+        seed=seed,
+    )
+    return Simulation(world, seed, Engine(context), ledger, records, Truth(world, seed, rules), stride=stride)
