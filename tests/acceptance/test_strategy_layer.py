@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -18,12 +18,16 @@ from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PRODUCTION, Interaction, Record
 from prx.domain.serving import Serving
 from prx.domain.versions import Strategy
+from prx.engine.context import Models
+from prx.engine.engine import Engine
 from prx.engine.lease import leased
 from prx.engine.report import Report
-from prx.engine.strategypath import OFFPOLICY, REPLAYED, adopt_strategy, propose_strategy
+from prx.engine.strategypath import OFFPOLICY, PAIRED, REPLAYED, adopt_strategy, propose_strategy
 from prx.engine.turn import Turn
 from prx.ledger.serving import serving
 from prx.live.evolution import Evolution
+from prx.models.fakes import ScriptedChat
+from prx.models.port import ChatModel
 from prx.settings import Settings
 from prx.settings.loading import from_sources
 
@@ -48,6 +52,10 @@ evolve_schedule = "daily"
 outcome_window_hours = 1.0
 """
 QUIET = SETTINGS.replace("[self_evolution.l3]\nenabled = true", "[self_evolution.l3]\nenabled = false")
+CHECKED = """
+[self_evolution.models.judge]
+checker = "exact_label"
+"""
 DEFAULTS = {"faq": "large", "refund": "large"}
 
 
@@ -142,6 +150,10 @@ class World:
             assert isinstance(value, str | float)
             return propose_strategy(turn, str(path), value, "person:ops")
 
+    def use_models(self, served: dict[str, ChatModel]) -> None:
+        context = replace(self.arranged.context, models=Models(served=served))
+        self.arranged.context, self.arranged.engine = context, Engine(context)
+
     def proposals(self, path: str | None = None) -> list[Proposal]:
         with self.arranged.context.ledger.view() as view:
             found = view.find(Proposal, agent=AGENT)
@@ -178,8 +190,8 @@ def settings(text: str) -> Settings:
     return from_sources(text, "test", None, {})
 
 
-def world(*, explore: float = 0.2, proposing: bool = False) -> World:
-    made = World(Arranged.new(settings(SETTINGS if proposing else QUIET)))
+def world(*, explore: float = 0.2, proposing: bool = False, extra: str = "") -> World:
+    made = World(Arranged.new(settings((SETTINGS if proposing else QUIET) + extra)))
     made.turn_to("adopt", Strategy(default_models=DEFAULTS, explore=explore))
     return made
 
@@ -276,6 +288,30 @@ def test_without_exploration_nothing_is_claimed_of_a_model_and_the_reason_says_w
     waiting = here.fresh(back)
     assert waiting.state is ProposalState.DEFERRED
     assert "set explore" in waiting.why
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"), [("done", ProposalState.AWAITING_APPROVAL), ("no idea", ProposalState.REJECTED)]
+)
+def test_without_exploration_both_models_are_tried_on_recorded_inputs(
+    answer: str, state: ProposalState
+) -> None:
+    here = world(explore=0.0, extra=CHECKED)
+    here.hours(24 * 2)
+    here.turn_to("adopt", Strategy(default_models={"faq": "small", "refund": "large"}))
+    here.hours(24)
+    small, large = ScriptedChat(lambda _: "done", name="small"), ScriptedChat(lambda _: answer, name="large")
+    here.use_models({"small": small, "large": large})
+    proposal = here.turn_to("propose", "default_models.faq", "large")
+    assert isinstance(proposal, Proposal)
+    here.hours(6)
+    assert here.fresh(proposal).state is state
+    (proof,) = (step for step in here.fresh(proposal).proofs if step.name == PAIRED)
+    assert proof.numbers["pairs"] >= 100
+    assert "exploration" in proof.numbers["offpolicy"]
+    assert len(small.requests) == len(large.requests) >= 100
+    # only inputs of the intent, and nothing but the recorded messages
+    assert {request.messages[-1].content.split()[0] for request in large.requests} == {"faq"}
 
 
 @pytest.mark.parametrize(
