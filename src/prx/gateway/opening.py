@@ -4,6 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from prx.domain.times import utc_now
+from prx.gateway.metrics import Metrics
+from prx.gateway.prompts.book import PromptBook
+from prx.gateway.prompts.learner import LearnRules
+from prx.gateway.prompts.store import PromptFiles
 from prx.gateway.recorder import Recorder
 from prx.gateway.rules import GatewayRules, check
 from prx.gateway.server import Gateway, listen
@@ -13,7 +18,9 @@ from prx.spool.writer import SpoolRules
 from prx.wiring.paths import config_file, ledger_file, prepare_home, spool_folder
 
 
-def open_gateway(rules: GatewayRules, *, config: Path | None, env: Mapping[str, str]) -> Gateway:
+def open_gateway(
+    rules: GatewayRules, *, config: Path | None, env: Mapping[str, str], learn: LearnRules | None = None
+) -> Gateway:
     """A gateway that records into the state folder, not serving yet.
 
     Raises: SettingsError for rules or a configuration that cannot be used, StoreError for a state folder
@@ -28,7 +35,8 @@ def open_gateway(rules: GatewayRules, *, config: Path | None, env: Mapping[str, 
         ledger=ledger_file(home),
         spool_rules=SpoolRules(content=Content(settings.record.content)),
     )
-    return Gateway(rules, recorder, NoPrompts())
+    metrics = Metrics()
+    return Gateway(rules, recorder, metrics, PromptBook(PromptFiles(home), metrics, now=utc_now, rules=learn))
 
 
 def serve(
@@ -50,8 +58,3 @@ def serve(
         await running
 
     asyncio.run(run())
-
-
-class NoPrompts:
-    def apply(self, session, agent, user, view, body):  # type: ignore[no-untyped-def]
-        return body

@@ -16,7 +16,8 @@ import uvicorn
 from prx.domain.errors import SettingsError
 from prx.gateway.api import Api
 from prx.gateway.metrics import Metrics
-from prx.gateway.proxy import Prompts, Proxy
+from prx.gateway.prompts.book import PromptBook
+from prx.gateway.proxy import Proxy
 from prx.gateway.recorder import Recorder
 from prx.gateway.rules import GatewayRules
 from prx.gateway.upstream import Upstream
@@ -31,9 +32,11 @@ _STEP = 0.02
 class Gateway:
     """One gateway; `run` serves until it is told to stop."""
 
-    def __init__(self, rules: GatewayRules, recorder: Recorder, prompts: Prompts) -> None:
+    def __init__(
+        self, rules: GatewayRules, recorder: Recorder, metrics: Metrics, prompts: PromptBook
+    ) -> None:
         self._rules, self._recorder, self._prompts = rules, recorder, prompts
-        self.metrics = Metrics()
+        self.metrics = metrics
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self.port = rules.port
@@ -51,6 +54,10 @@ class Gateway:
         api = Api(self._rules, self._recorder, self.metrics, lambda: len(proxy.under_way))
         server = _server(_application(proxy, api))
         self.port = listener.getsockname()[1]
+        self._prompts.start()
+        for agent in ("default", *self._prompts.agents):
+            # What they are served is read now, so that the first request of each finds it.
+            self._recorder.poller(agent)
         watch = asyncio.create_task(self._look())
         try:
             await server.startup(sockets=[listener])
@@ -68,6 +75,7 @@ class Gateway:
         finally:
             watch.cancel()
             await upstream.close()
+            self._prompts.close()
             self._recorder.close()
 
     async def _drain(self, server: uvicorn.Server, proxy: Proxy) -> None:
@@ -92,6 +100,7 @@ class Gateway:
     async def _look(self) -> None:
         while True:
             self._recorder.switch.look()
+            self._prompts.look()
             await asyncio.sleep(_LOOK_SECONDS)
 
     @contextlib.contextmanager

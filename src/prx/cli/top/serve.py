@@ -34,6 +34,7 @@ from prx.domain.errors import SettingsError
 @click.pass_context
 def serve(
     context: click.Context,
+    *,
     upstream: str,
     port: int,
     host: str,

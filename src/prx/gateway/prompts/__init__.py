@@ -1,0 +1,1 @@
+"""System prompts as templates: learned from traffic, accepted by a person, served by version."""
