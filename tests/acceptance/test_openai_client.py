@@ -17,6 +17,7 @@ openai = pytest.importorskip("openai")
 from chat_server import Answer, ChatServer, chat_server, chunk, completion, response  # noqa: E402
 
 from prx.domain.ids import Ids  # noqa: E402
+from prx.domain.prices import Price, Prices  # noqa: E402
 from prx.domain.records import (  # noqa: E402
     Interaction,
     Record,
@@ -29,7 +30,6 @@ from prx.domain.records import (  # noqa: E402
 )
 from prx.domain.serving import Serving  # noqa: E402
 from prx.live.evolution import Evolution  # noqa: E402
-from prx.live.prices import Price, Prices  # noqa: E402
 from prx.live.wrap import wrap  # noqa: E402
 from prx.spool.ship import ship  # noqa: E402
 from prx.spool.writer import SpoolWriter  # noqa: E402

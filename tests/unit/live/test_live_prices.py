@@ -1,7 +1,7 @@
 import pytest
 
-from prx.domain.records import Tokens
 from prx.domain.prices import Price, Prices, provider_of
+from prx.domain.records import Tokens
 
 
 def test_cached_tokens_are_part_of_the_input_and_reasoning_of_the_output() -> None:
