@@ -60,7 +60,14 @@ class _Cluster:
     bag: Counter[str] = field(default_factory=Counter)
     size2: float = 0.0
 
+    def cosine(self, bag: Counter[str]) -> float:
+        """Likeness of a text to the centroid, 0..1."""
+        dot = sum(count * self.bag[word] for word, count in bag.items())
+        size = math.sqrt(self.size2 * sum(count * count for count in bag.values()))
+        return dot / size if size else 0.0
+
     def take(self, entry: MemoryEntry, bag: Counter[str]) -> None:
+        """Add a member."""
         self.size2 += sum(count * (2 * self.bag[word] + count) for word, count in bag.items())
         self.bag.update(bag)
         self.members.append(entry)
@@ -85,13 +92,16 @@ def clusters(entries: Sequence[MemoryEntry], rules: MemoryRules) -> tuple[tuple[
     Greedy: an entry, oldest first, joins the first cluster of its scope whose word centroid is at least
     `cluster_similarity` alike (cosine), else it opens one.
     """
+    bags = {e.memory_id: Counter(w for w in words(e.text) if is_content(w)) for e in entries}
+    rarity = Counter(word for bag in bags.values() for word in bag)
     found: list[_Cluster] = []
     holding: dict[tuple[Scope, str], list[int]] = defaultdict(list)
     for entry in sorted(entries, key=lambda e: (e.created_at, e.memory_id)):
-        bag = Counter(word for word in words(entry.text) if is_content(word))
-        home = _home(entry.scope, bag, found, holding, rules.cluster_similarity)
-        if home is None:
-            home = len(found)
+        bag = bags[entry.memory_id]
+        telling = _telling(bag, rarity, rules.cluster_similarity)
+        near = sorted({place for word in telling for place in holding.get((entry.scope, word), ())})
+        home = next((p for p in near if found[p].cosine(bag) >= rules.cluster_similarity), len(found))
+        if home == len(found):
             found.append(_Cluster([]))
         for word in bag:
             if word not in found[home].bag:
@@ -101,20 +111,18 @@ def clusters(entries: Sequence[MemoryEntry], rules: MemoryRules) -> tuple[tuple[
     return tuple(sorted(large, key=lambda members: (-len(members), members[0].memory_id)))
 
 
-def _home(
-    scope: Scope,
-    bag: Counter[str],
-    found: Sequence[_Cluster],
-    holding: dict[tuple[Scope, str], list[int]],
-    similarity: float,
-) -> int | None:
-    dots: dict[int, float] = defaultdict(float)
-    for word, count in bag.items():
-        for place in holding.get((scope, word), ()):
-            dots[place] += count * found[place].bag[word]
-    own = sum(count * count for count in bag.values())
-    alike = (p for p, dot in dots.items() if dot >= similarity * math.sqrt(own * found[p].size2))
-    return min(alike, default=None)
+def _telling(bag: Counter[str], rarity: Counter[str], similarity: float) -> list[str]:
+    """The rarest words, so many that a centroid without any of them cannot be `similarity` alike: the
+    others hold less than `similarity` squared of the squared length."""
+    left = sum(count * count for count in bag.values())
+    enough = similarity * similarity * left
+    telling = []
+    for word in sorted(bag, key=lambda w: (rarity[w], w)):
+        if left < enough:
+            break
+        telling.append(word)
+        left -= bag[word] * bag[word]
+    return telling
 
 
 def compact(

@@ -1,13 +1,14 @@
 """Pruning: entries that two independent signs speak against leave recall, few at a time, reversibly."""
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from prx.domain.answers import NotEnoughData
 from prx.domain.changes import MemoryArchive, MemoryPatch
 from prx.domain.memory import EntryStatus, MemoryEntry, Scope
-from prx.domain.restating import restates, saying_of
+from prx.domain.restating import RESTATES_FROM, restates, saying_of
 from prx.propose.memoryedit import MemoryRules
 
 _NEEDED = 2
@@ -65,20 +66,30 @@ def _said_again(
     standing: Iterable[MemoryEntry], signs: dict[str, list[str]], going: set[str]
 ) -> list[tuple[str, str]]:
     """Entries with one sign that another one restates which stays; of two such, the older one goes."""
-    by_facts: dict[tuple[Scope, frozenset[tuple[str, str]]], list[MemoryEntry]] = defaultdict(list)
-    for entry in standing:
-        if entry.status is EntryStatus.ACTIVE:
-            by_facts[entry.scope, saying_of(entry.text).facts].append(entry)
+    active = sorted((e for e in standing if e.status is EntryStatus.ACTIVE), key=_stalest)
+    rarity = Counter(shingle for e in active for shingle in saying_of(e.text).shingles)
+    holding: dict[tuple[Scope, str], list[MemoryEntry]] = defaultdict(list)
+    for entry in active:
+        for shingle in _telling(entry, rarity):
+            holding[entry.scope, shingle].append(entry)
     found: dict[str, str] = {}
-    for group in by_facts.values():
-        for entry in sorted(group, key=_stalest):
-            if len(signs.get(entry.memory_id, ())) != 1:
-                continue
-            staying = (o for o in group if o is not entry and not {o.memory_id} & (going | found.keys()))
-            twin = next((o for o in staying if restates(saying_of(o.text), saying_of(entry.text))), None)
-            if twin is not None:
-                found[entry.memory_id] = f"said again by {twin.memory_id}"
+    for entry in active:
+        if len(signs.get(entry.memory_id, ())) != 1:
+            continue
+        near = {o.memory_id: o for s in _telling(entry, rarity) for o in holding[entry.scope, s]}
+        staying = (o for key, o in sorted(near.items()) if key not in going and key not in found)
+        mine = saying_of(entry.text)
+        twin = next((o for o in staying if o is not entry and restates(saying_of(o.text), mine)), None)
+        if twin is not None:
+            found[entry.memory_id] = f"said again by {twin.memory_id}"
     return list(found.items())
+
+
+def _telling(entry: MemoryEntry, rarity: Counter[str]) -> list[str]:
+    """The rarest shingles, so many that a text without any of them cannot restate the entry (prefix filter:
+    sets at least t alike share one of the first n - ceil(t n) + 1 elements of any order)."""
+    shingles = sorted(saying_of(entry.text).shingles, key=lambda one: (rarity[one], one))
+    return shingles[: len(shingles) - math.ceil(RESTATES_FROM * len(shingles) - 1e-9) + 1]
 
 
 def _stalest(entry: MemoryEntry) -> tuple[datetime, str]:
