@@ -102,9 +102,7 @@ def test_facts_are_found_whatever_the_case() -> None:
     assert ("name", "holm") in facts_of("ask Holm")
 
 
-@pytest.mark.parametrize(
-    "text", ["Version 3.14 runs on example.com now", "Ask Dr. Smith at 10.30 a.m. then"]
-)
+@pytest.mark.parametrize("text", ["Version 3.14 runs on example.com now", "Ask Dr. Smith at 10.30 a.m. then"])
 def test_points_inside_numbers_and_names_do_not_end_a_sentence_that_is_lost(text: str) -> None:
     patch = compact([entry(n, text) for n in range(12)], ids=Ids(random.Random(1)), now=NOW)
     assert isinstance(patch, MemoryPatch)
