@@ -22,6 +22,7 @@ from prx.engine.memorypath import memory_state
 from prx.ledger.serving import serving
 from prx.live.evolution import Evolution
 from prx.memory import MemoryStore, StoredRecall, open_memory, open_sqlite
+from prx.propose.tending import Task
 from prx.records.sqlite import open_sqlite as sqlite_records
 from prx.settings import MemoryLayer, Settings
 from prx.spool.ship import ship
@@ -47,6 +48,7 @@ class Desk:
     evolution: Evolution
     ship: Callable[[], object] = lambda: None
     other_facts: int = 60
+    agent: str = AGENT
     written: dict[str, str] = field(default_factory=dict)
 
     def advance(self) -> None:
@@ -54,7 +56,7 @@ class Desk:
         self.arranged.engine.advance(self.arranged.now)
 
     def note(self, text: str, *, user: str | None = "anna", **more: object) -> str:
-        with self.evolution.session(user=user) as session:
+        with self.evolution.session(user=user, agent=self.agent) as session:
             memory_id = session.remember(text, **more)  # type: ignore[arg-type]
         assert memory_id is not None
         self.written[memory_id] = text
@@ -62,7 +64,7 @@ class Desk:
 
     def ask(self, query: str, *, user: str | None = "anna", relevant: float | None = None) -> list[str]:
         """One session that recalls, calls the model and says whether the memory was of use."""
-        with self.evolution.session(user=user) as session:
+        with self.evolution.session(user=user, agent=self.agent) as session:
             found = session.recall(query)
             with session.call(model="m", messages=query) as call:
                 call.reply(text="an answer", tokens={"input": 90, "output": 10}, latency_ms=300)
@@ -100,8 +102,8 @@ class Desk:
 
     def active(self) -> tuple[MemoryEntry, ...]:
         with self.arranged.context.ledger.view() as view:
-            force = in_force(memory_state(view, AGENT))
-        entries = self.store.entries(AGENT, force=force, at=self.arranged.now)
+            force = in_force(memory_state(view, self.agent))
+        entries = self.store.entries(self.agent, force=force, at=self.arranged.now)
         return tuple(one for one in entries if one.status is EntryStatus.ACTIVE)
 
     def active_hash(self, without: frozenset[str] | set[str] = frozenset()) -> str:
@@ -110,11 +112,11 @@ class Desk:
 
     def proposals(self) -> tuple[Proposal, ...]:
         with self.arranged.context.ledger.view() as view:
-            return view.find(Proposal, agent=AGENT, layer=Layer.MEMORY)
+            return view.find(Proposal, agent=self.agent, layer=Layer.MEMORY)
 
     def versions(self) -> list[Version]:
         with self.arranged.context.ledger.view() as view:
-            return [v for v in view.find(Version, agent=AGENT) if v.layer is Layer.MEMORY]
+            return [v for v in view.find(Version, agent=self.agent) if v.layer is Layer.MEMORY]
 
     def until(self, done: Callable[[], bool], days: int = 20) -> None:
         for _ in range(days):
@@ -124,7 +126,9 @@ class Desk:
         raise AssertionError(f"nothing happened: {[(p.state, p.why) for p in self.proposals()]}")
 
     def rollback(self) -> None:
-        self.arranged.engine.rollback(AGENT, layer=Layer.MEMORY, actor="person:test", now=self.arranged.now)
+        self.arranged.engine.rollback(
+            self.agent, layer=Layer.MEMORY, actor="person:test", now=self.arranged.now
+        )
 
 
 ITEMS = ("lamps", "ropes", "bolts", "tents", "kayaks", "stoves", "helmets")
@@ -245,6 +249,34 @@ def test_every_write_survives_the_spool_and_a_lost_memory_file_is_filled_again(t
     it.store.close()
     records.close()
     writer.close()
+
+
+def test_an_agent_without_any_prompt_has_a_memory_that_evolves_too() -> None:
+    it = desk()
+    it.agent = "notes"
+    it.fill()
+    it.until(lambda: len(it.versions()) == 1)
+    assert [one.text for one in it.active() if one.derived_from]
+    it.rollback()
+    assert not [one.text for one in it.active() if one.derived_from]
+
+
+def test_a_person_can_look_compact_and_prune_by_hand_and_a_dry_run_writes_nothing() -> None:
+    it = desk(replace(ON, l1=MemoryLayer(enabled=False)))
+    it.fill()
+    it.traffic(11)
+    engine, now = it.arranged.engine, it.arranged.now
+    found = engine.memory_stats(AGENT, now)
+    assert (found.active, found.superseded, found.archived, found.summaries) == (91, 1, 0, 0)
+    assert found.queries == 110
+    assert found.confirmed > 0
+    told = engine.tend_memory(AGENT, (Task.COMPACT,), now, dry_run=True)
+    assert [step.why for step in told.steps] == ["would propose: Add 1 memory entries and archive 30"]
+    assert it.proposals() == ()
+    engine.tend_memory(AGENT, (Task.COMPACT,), now)
+    assert len(it.versions()) == 1
+    found = engine.memory_stats(AGENT, now)
+    assert (found.active, found.superseded, found.archived, found.summaries) == (62, 1, 30, 1)
 
 
 def test_with_the_layer_off_sessions_still_write_and_recall_and_nothing_is_proposed() -> None:

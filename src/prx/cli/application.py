@@ -8,9 +8,11 @@ from typing import Any, Protocol
 from prx.domain.events import Incident
 from prx.domain.experiments import Experiment
 from prx.domain.layers import Layer
+from prx.domain.memory import MemoryStats
 from prx.domain.proposals import Proposal
 from prx.engine.report import Report
 from prx.ledger.port import Ledger
+from prx.propose.tending import Task
 from prx.records.port import RecordStore
 from prx.release.rollback import RollbackResult
 from prx.settings import Settings
@@ -26,6 +28,16 @@ class Engine(Protocol):
 
     def trigger(self, agent: str, layer: Layer, now: datetime, *, dry_run: bool = False) -> Report:
         """Run one cycle of a layer now; a dry run writes nothing."""
+        ...
+
+    def tend_memory(
+        self, agent: str, tasks: tuple[Task, ...], now: datetime, *, dry_run: bool = False
+    ) -> Report:
+        """Compact or prune the memory now; a dry run writes nothing."""
+        ...
+
+    def memory_stats(self, agent: str, now: datetime) -> MemoryStats:
+        """What the memory holds."""
         ...
 
     def approve(self, proposal_id: str, *, actor: str, now: datetime) -> Proposal:
@@ -131,6 +143,10 @@ class App(Protocol):
     @property
     def home(self) -> Path:
         """Where the state is."""
+        ...
+
+    def advance(self, *, safety_only: bool = False) -> Report:
+        """Ship what was spooled, then do everything that is due, or only what guards."""
         ...
 
     def ship(self) -> Shipped:

@@ -107,6 +107,25 @@ class LoggedQuery(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """What an agent's memory holds now. `confirmed`, `contradicted`: sessions that said so, summed over
+    entries; `characters`: of active entries; `queries`: logged ones that a proof could replay, up to 200."""
+
+    agent: str
+    active: int
+    archived: int
+    superseded: int
+    summaries: int
+    pinned: int
+    shared: int
+    characters: int
+    retrieved: int
+    confirmed: int
+    contradicted: int
+    queries: int
+
+
 class SessionMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one session says about memory; a later reading of the session replaces it."""
 

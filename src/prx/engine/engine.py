@@ -10,19 +10,20 @@ from prx.domain.answers import NotEnoughData
 from prx.domain.events import Control, Incident
 from prx.domain.experiments import Experiment
 from prx.domain.layers import Layer
+from prx.domain.memory import MemoryStats
 from prx.domain.proposals import Proposal
 from prx.engine import people
 from prx.engine.alerts import raise_alert, resolve_alert
 from prx.engine.attempt import attempt, fenced
 from prx.engine.breakers import tick_breakers
 from prx.engine.context import Context, control_of
-from prx.engine.cycle import analyse_dry, analyse_when_due, evolve_when_due
+from prx.engine.cycle import analyse_dry, analyse_when_due, evolve_when_due, tend_now
 from prx.engine.failing import settle_cycles
 from prx.engine.health import check_alerts
 from prx.engine.intake import freeze_token_targets, register_prompts, score_sessions
 from prx.engine.judging import judge_live
 from prx.engine.lease import NoLease, leased
-from prx.engine.memorypath import sync_memory
+from prx.engine.memorypath import memory_stats, sync_memory
 from prx.engine.path import advance_proposals
 from prx.engine.report import Report
 from prx.engine.timetable import due, ran
@@ -30,6 +31,7 @@ from prx.engine.trials import tick_experiments
 from prx.engine.trialstart import plan_for
 from prx.engine.turn import Turn
 from prx.engine.watching import tick_watches
+from prx.propose.tending import Task
 from prx.release.rollback import RollbackResult, plan_rollback
 
 SCORING = "scoring"
@@ -59,7 +61,7 @@ class Engine:
         """Bring registered prompts and session scores up to date; returns how many sessions were scored."""
         told = report if report is not None else Report()
         scored = score_sessions(self.context, now, told)
-        sync_memory(self.context, told)
+        sync_memory(self.context, now, told)
         register_prompts(self.context, now, told)
         for agent in self._agents():
             freeze_token_targets(self.context, agent, now, told)
@@ -82,6 +84,27 @@ class Engine:
             evolve_when_due(turn, layers=(layer,))
             advance_proposals(turn)
         return report
+
+    def tend_memory(
+        self, agent: str, tasks: tuple[Task, ...], now: datetime, *, dry_run: bool = False
+    ) -> Report:
+        """Compact or prune the memory now, whatever its schedule says; nothing skips gate and replay. A dry
+        run writes nothing."""
+        report = Report()
+        if dry_run:
+            tend_now(
+                Turn(self.context, NoLease(self.context, agent, ""), agent, now, report), tasks, dry_run=True
+            )
+            return report
+        self.score(now, report)
+        with self._turn(agent, now, report) as turn:
+            tend_now(turn, tasks, dry_run=False)
+            advance_proposals(turn)
+        return report
+
+    def memory_stats(self, agent: str, now: datetime) -> MemoryStats:
+        """What the agent's memory holds."""
+        return memory_stats(self.context, agent, now)
 
     def approve(self, proposal_id: str, *, actor: str, now: datetime, simulated: bool = False) -> Proposal:
         """Say yes to a proposal that waits for approval."""

@@ -1,5 +1,6 @@
 """The memory layer in the engine: taking in what sessions wrote, tending it, and proof by query replay."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,12 +9,21 @@ from prx.domain.answers import Broken, Failed
 from prx.domain.changes import MemoryPatch
 from prx.domain.errors import InvalidInput, StoreError
 from prx.domain.layers import Layer
-from prx.domain.memory import Ask, InForce, LoggedQuery, derived_entry, in_force
+from prx.domain.memory import (
+    SHARED,
+    Ask,
+    EntryStatus,
+    InForce,
+    LoggedQuery,
+    MemoryStats,
+    derived_entry,
+    in_force,
+)
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.domain.records import Trace
 from prx.domain.restating import restates, saying_of
-from prx.domain.versions import MemoryState
-from prx.engine.context import Context
+from prx.domain.versions import MemoryState, PromptSet, VersionSource
+from prx.engine.context import ENGINE, Context
 from prx.engine.filing import open_proposals, past_changes
 from prx.engine.report import Report
 from prx.engine.timetable import due, ran_until
@@ -33,6 +43,7 @@ from prx.prove.memoryreplay import (
 )
 from prx.prove.steps import proof_step
 from prx.release.applied import current
+from prx.release.promote import initial_version
 from prx.settings import next_due
 
 JOB = "memory"
@@ -40,35 +51,49 @@ COALESCED = timedelta(hours=1)
 _BATCH = 1000
 
 
-def sync_memory(context: Context, report: Report) -> int:
+def sync_memory(context: Context, now: datetime, report: Report) -> int:
     """Bring the memory store up to date with the records; returns how many entries were new.
 
     A store that was lost is filled again from the first record on, and with the derived entries of the
-    versions in force. One that fails is reported and costs the other layers nothing.
+    versions in force. One that fails is reported and costs the other layers nothing. An agent that only
+    remembers, and has no prompt, gets its first version here.
     """
     if context.memory is None:
         return 0
     try:
-        return _sync(context, context.memory)
+        return _sync(context, context.memory, now)
     except StoreError as error:
         report.add("memory", "store", "error", str(error))
         return 0
 
 
-def _sync(context: Context, store: MemoryStore) -> int:
+def _sync(context: Context, store: MemoryStore, now: datetime) -> int:
     new, after = 0, store.cursor()
+    agents: set[str] = set()
     while True:
         cursor, sessions = context.records.changed_sessions(after=after, limit=_BATCH)
         if not sessions:
             break
-        new += store.learn([learned(trace) for trace in _remembering(context, sessions)])
+        found = [learned(trace) for trace in _remembering(context, sessions)]
+        agents |= {entry.scope.agent for session in found for entry in session.entries}
+        new += store.learn(found)
         store.set_cursor(cursor)
         after = cursor
     with context.ledger.view() as view:
         states = [memory_state(view, agent) for agent in view.agents()]
+        unversioned = sorted(agent for agent in agents if view.pointer(agent) is None)
+    for agent in unversioned:
+        _first_version(context, agent, now)
     for state in states:
         derive(store, in_force(state))
     return new
+
+
+def _first_version(context: Context, agent: str, now: datetime) -> None:
+    with context.ledger.transaction(now=now, actor=ENGINE) as tx:
+        if tx.pointer(agent) is None:
+            note = "memory as its sessions wrote it; no prompt is managed yet"
+            initial_version(tx, agent, prompts=PromptSet(), source=VersionSource.INITIAL, note=note)
 
 
 def derive(store: MemoryStore, force: InForce) -> None:
@@ -127,6 +152,32 @@ def tend_memory(turn: Turn, tasks: tuple[Task, ...]) -> tuple[Draft, ...]:
         kind = "fail" if isinstance(answer, Failed) else "not_enough_data"
         turn.report.add("memory", subject, kind, answer.why)
     return () if found.draft is None else (found.draft,)
+
+
+def memory_stats(context: Context, agent: str, now: datetime) -> MemoryStats:
+    """What the agent's memory holds. Raises: InvalidInput where no memory store is in use, StoreError."""
+    store = context.memory
+    if store is None:
+        raise InvalidInput("no memory store is in use here; open the installation with one")
+    with context.ledger.view() as view:
+        force = in_force(memory_state(view, agent))
+    entries = store.entries(agent, force=force, at=now)
+    by_status = Counter(entry.status for entry in entries)
+    active = [entry for entry in entries if entry.status is EntryStatus.ACTIVE]
+    return MemoryStats(
+        agent=agent,
+        active=len(active),
+        archived=by_status[EntryStatus.ARCHIVED],
+        superseded=by_status[EntryStatus.SUPERSEDED],
+        summaries=sum(bool(entry.derived_from) for entry in active),
+        pinned=sum(entry.pinned for entry in active),
+        shared=sum(entry.scope.owner == SHARED for entry in active),
+        characters=sum(len(entry.text) for entry in active),
+        retrieved=sum(entry.retrieved for entry in entries),
+        confirmed=sum(entry.confirmed for entry in entries),
+        contradicted=sum(entry.contradicted for entry in entries),
+        queries=len(store.queries(agent, limit=MemoryReplayRules().max_queries)),
+    )
 
 
 def prove_memory(turn: Turn, proposal: Proposal) -> tuple[ProofStep, ...]:

@@ -5,8 +5,9 @@ from prx.cli.top.doctor import doctor
 from prx.cli.top.export import export
 from prx.cli.top.importing import import_
 from prx.cli.top.init import init
+from prx.cli.top.memory import memory
 from prx.cli.top.prompts import prompts
 from prx.cli.top.serve import serve
 from prx.cli.top.worker import worker
 
-TOP_COMMANDS = (demo, init, serve, worker, prompts, import_, export, doctor)
+TOP_COMMANDS = (demo, init, serve, worker, prompts, memory, import_, export, doctor)
