@@ -78,8 +78,8 @@ class Call:
             return "person:unknown"
 
     @contextmanager
-    def app(self, *, new_agent: bool = False) -> Iterator[App]:
-        """The installation, closed at the end.
+    def app(self, *, new_agent: bool = False, ship: bool = True) -> Iterator[App]:
+        """The installation, closed at the end; `ship` False leaves the spool as it is.
 
         Raises: InvalidInput for an agent that nobody recorded, unless `new_agent`.
         """
@@ -92,7 +92,7 @@ class Call:
         )
         try:
             # what an app recorded a moment ago belongs to every answer
-            if app.ship().new:
+            if ship and app.ship().new:
                 app.engine.score(self.now)
             if not new_agent and self.agent != DEFAULT_AGENT:
                 self._check_agent(app)

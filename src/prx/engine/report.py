@@ -24,6 +24,11 @@ class Report:
         """Note one step."""
         self.steps.append(Step(what, subject, answer, why))
 
+    def extend(self, other: "Report") -> None:
+        """Take in the steps of another report, after those here."""
+        self.steps.extend(other.steps)
+        self.broken |= other.broken
+
     def broke(self, what: str, subject: str, why: str) -> None:
         """Note one step that raised an error."""
         self.add(what, subject, "error", why)

@@ -79,7 +79,9 @@ class Pipeline:
     """When the engine looks for work, and what must hold before it starts."""
 
     gate_check_interval_secs: int = key(
-        3600, "Seconds between two looks for due work", keys.Between(1, 86400), idle=True
+        3600,
+        "Seconds between two looks of `prx worker` for due work; what guards the agents runs in between",
+        keys.Between(1, 86400),
     )
     min_data_points: int = key(
         100, "Interactions that must be recorded before a proposal is made", keys.COUNT_OR_ZERO
@@ -221,11 +223,13 @@ class Fitness:
 
 @dataclass(frozen=True, slots=True)
 class DecisionDatabase:
-    """Where decisions are kept when storage is a database."""
+    """Where the ledger is, which always keeps the decisions."""
 
-    backend: str = key("sqlite", "Kind of database", keys.OneOf(("sqlite", "postgres")), idle=True)
+    backend: str = key("sqlite", "Kind of database", keys.OneOf(("sqlite", "postgres")))
     path: str = key(
-        "", "File, or connection URL of PostgreSQL; empty: the ledger in $PRX_HOME", secret=True, idle=True
+        "",
+        "File, or connection URL of PostgreSQL; empty: store.url, else ledger.sqlite in $PRX_HOME",
+        secret=True,
     )
 
 
@@ -233,14 +237,16 @@ class DecisionDatabase:
 class DecisionLog:
     """The record of what was decided and why. The ledger keeps it always; file adds an export."""
 
-    enabled: bool = key(True, "Write the export (the ledger's own record cannot be turned off)", idle=True)
+    enabled: bool = key(True, "Write the export (the ledger's own record cannot be turned off)")
     storage: str = key(
-        "database", "file: also write the decisions as files", keys.OneOf(("file", "database")), idle=True
+        "database", "file: also write the decisions as files", keys.OneOf(("file", "database"))
     )
-    path: str = key("", "Folder of the files; empty: decisions/ in $PRX_HOME", idle=True)
-    format: str = key("jsonl", "One object a line, or indented", keys.OneOf(("jsonl", "json")), idle=True)
-    retention_days: int = key(180, "Days that files are kept; 0: for ever", keys.COUNT_OR_ZERO, idle=True)
-    max_entries: int = key(10000, "Decisions in one file before the next begins", keys.COUNT, idle=True)
+    path: str = key("", "Folder of the files, relative to $PRX_HOME; empty: decisions")
+    format: str = key("jsonl", "One object a line, or indented", keys.OneOf(("jsonl", "json")))
+    retention_days: int = key(
+        180, "Days that files are kept after their last decision; 0: for ever", keys.COUNT_OR_ZERO
+    )
+    max_entries: int = key(10000, "Decisions in one file before the next begins", keys.COUNT)
     database: DecisionDatabase = DecisionDatabase()
 
 

@@ -1,5 +1,6 @@
 """The application object behind the command line, the worker and the demo."""
 
+import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from prx.domain.events import Event, EventName
 from prx.domain.ids import Ids, system_ids
 from prx.domain.prices import FREE, LOCAL, Price, Prices, provider_of
 from prx.domain.times import utc_now
+from prx.engine.attempt import fenced
 from prx.engine.context import Context, Models
 from prx.engine.engine import Engine
 from prx.engine.report import Report
@@ -22,6 +24,7 @@ from prx.records.port import RecordStore
 from prx.settings import ModelRole, Settings, load
 from prx.spool.ship import Shipped, ship
 from prx.views.fitness import rules_from
+from prx.wiring.decisionfiles import DecisionFiles, export_rules
 from prx.wiring.paths import (
     config_file,
     home_folder,
@@ -31,6 +34,8 @@ from prx.wiring.paths import (
 )
 from prx.wiring.spend import LedgerUsage
 from prx.wiring.stores import open_ledger, open_records
+
+_LOG = logging.getLogger("prx")
 
 
 @dataclass(slots=True)
@@ -44,18 +49,36 @@ class App:
     home: Path
     agent: str
     now: Callable[[], datetime]
+    decision_files: DecisionFiles | None = None
 
     def ship(self) -> Shipped:
         """Bring spooled records into the store."""
         return ship(spool_folder(self.home), self.records.append, now=self.now())
 
-    def advance(self) -> Report:
-        """Ship what was spooled, then do everything that is due."""
-        self.ship()
-        return self.engine.advance(self.now())
+    def advance(self, *, safety_only: bool = False) -> Report:
+        """Ship what was spooled, then do everything that is due; an error of the spool stops nothing."""
+        report = Report()
+        fenced(report, "shipping", "spool", self.ship)
+        report.extend(self.engine.advance(self.now(), safety_only=safety_only))
+        self.export_decisions(report)
+        return report
+
+    def export_decisions(self, report: Report | None = None) -> None:
+        """Bring the decision files up to date, where such are wanted; never fails the caller."""
+        done = self.decision_files.follow(self.now()) if self.decision_files else None
+        if done is None:
+            return
+        if done.why:
+            _LOG.warning("prx: %s", done.why)
+            if report is not None:
+                report.add("decision_files", str(self.home), "error", done.why)
+        elif report is not None and done.written:
+            report.add("decision_files", str(self.home), "done", f"wrote {', '.join(done.written)}")
 
     def close(self) -> None:
-        """Release the stores."""
+        """Bring the decision files up to date, and release the stores."""
+        if self.decision_files and not self.decision_files.failed:
+            self.export_decisions()
         self.records.close()
         self.ledger.close()
 
@@ -99,7 +122,11 @@ def open_app(
         sample_key=installation_secret(folder, used_ids),
         owner=f"{socket.gethostname()}-{os.getpid()}",
     )
-    return App(chosen, ledger, records, Engine(context), folder, agent, now)
+    rules = export_rules(chosen, folder)
+    files = DecisionFiles(ledger, rules) if rules else None
+    app = App(chosen, ledger, records, Engine(context), folder, agent, now, files)
+    app.export_decisions()
+    return app
 
 
 fitness_rules = rules_from

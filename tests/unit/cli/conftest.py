@@ -50,8 +50,8 @@ class AskedEngine:
         self._ask("score")
         return 0
 
-    def advance(self, now: datetime) -> Report:
-        self._ask("advance")
+    def advance(self, now: datetime, *, safety_only: bool = False) -> Report:
+        self._ask("advance", **({"safety_only": True} if safety_only else {}))
         return _report("done")
 
     def trigger(self, agent: str, layer: Layer, now: datetime, *, dry_run: bool = False) -> Report:
@@ -137,6 +137,9 @@ class MemoryApp:
 
     def ship(self) -> Shipped:
         return Shipped()
+
+    def advance(self, *, safety_only: bool = False) -> Report:
+        return self.engine.advance(NOW, safety_only=safety_only)
 
     def close(self) -> None:
         self.closed += 1

@@ -116,8 +116,7 @@ def trigger(context: click.Context, layer: Layer, dry_run: bool) -> None:
     It takes the same path as a scheduled cycle: nothing skips the gate.
     """
     call = Call.of(context)
-    with call.app() as app:
-        app.ship()
+    with call.app(ship=not dry_run) as app:
         report = app.engine.trigger(call.agent, layer, call.now, dry_run=dry_run)
     _answer_report(context, call, report)
 
@@ -131,8 +130,7 @@ def advance(context: click.Context) -> None:
     """
     call = Call.of(context)
     with call.app() as app:
-        app.ship()
-        report = app.engine.advance(call.now)
+        report = app.advance()
     _answer_report(context, call, report)
 
 
