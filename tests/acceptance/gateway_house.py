@@ -242,5 +242,3 @@ async def until(true: Callable[[], Any], seconds: float = 10.0) -> None:
     while not true():
         assert time.monotonic() < end, "it never happened"
         await asyncio.sleep(0.01)
-
-

@@ -232,9 +232,11 @@ async def _read(receive: Receive, headers: Headers, limit: int) -> bytes:
     if message["type"] == "http.disconnect":
         raise ClientGone
     body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
+    if not message.get("more_body") and len(body) <= limit:
         return body
     pieces, size = [body], len(body)
+    if size > limit:
+        raise _too_large(limit)
     while message.get("more_body"):
         message = await receive()
         if message["type"] == "http.disconnect":

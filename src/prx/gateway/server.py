@@ -125,7 +125,8 @@ class Gateway:
 def listen(rules: GatewayRules) -> socket.socket:
     """A socket bound to host and port. Raises: SettingsError when that cannot be done."""
     family = socket.AF_INET6 if ":" in rules.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Named in full: only for such sockets does asyncio turn off the delay of small packets.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((rules.host.strip("[]"), rules.port))
