@@ -20,6 +20,7 @@ from prx.prove.offpolicy import Choice
 from prx.prove.strategyreplay import CheapAnswer
 
 WINDOW = timedelta(days=28)
+SESSIONS_PER_UNIT = 20
 _BAND = 0.05
 _CUTS = ("timeout", "timed out")
 _THROTTLES = ("ratelimit", "rate limit", "429", "toomanyrequests")
@@ -62,19 +63,25 @@ def logged(turn: Turn) -> Iterator[tuple[Trace, SessionScore | None]]:
 def choices(turn: Turn, stable: Strategy, candidate: Strategy) -> Iterator[Choice]:
     """The first routed choice of every closed session, with the reward of the session (its composite).
 
-    A session without a reward is left out: unknown is not a failure.
+    A session without a reward is left out: unknown is not a failure. Of one unit the first SESSIONS_PER_UNIT
+    count, so that nobody outweighs the others by coming often.
     """
     weights = turn.context.fitness.weights
+    taken: Counter[str] = Counter()
     for trace, score in logged(turn):
         call = next((c for c in trace.interactions if c.routing and not c.routing.escalated), None)
         reward = composite_of(score, weights) if score is not None and score.closed else None
         if call is None or call.routing is None or reward is None:
             continue
+        unit = trace.start.unit or trace.start.session_id
+        taken[unit] += 1
+        if taken[unit] > SESSIONS_PER_UNIT:
+            continue
         routing, intent = call.routing, call.routing.intent
         # the app's own default stands first among the recorded candidates
         default = routing.scores[0].model if routing.scores else routing.chosen
         yield Choice(
-            unit=trace.start.unit or trace.start.session_id,
+            unit=unit,
             stratum=intent or "",
             model=routing.chosen,
             propensity=routing.propensity,

@@ -68,33 +68,34 @@ def score_models(request: RouteRequest, weights: RouterWeights) -> tuple[ModelSc
     elo = _expected_scores([facts.elo for facts in fitting])
     cost = _of_highest([facts.price_usd for facts in fitting])
     latency = _of_highest([facts.latency_ms for facts in fitting])
-    terms = zip(fitting, similarity, capability, elo, cost, latency, strict=True)
     return tuple(
-        retotalled(
-            ModelScore(model=f.model, similarity=s, capability=c, elo=e, cost=p, latency=w, total=0.0),
-            weights,
+        ModelScore(
+            model=facts.model,
+            similarity=s,
+            capability=c,
+            elo=e,
+            cost=p,
+            latency=w,
+            total=_total(weights, (s, c, e, p, w)),
         )
-        for f, s, c, e, p, w in terms
+        for facts, s, c, e, p, w in zip(fitting, similarity, capability, elo, cost, latency, strict=True)
     )
 
 
-def retotalled(score: ModelScore, weights: RouterWeights) -> ModelScore:
-    """The same terms under other weights."""
-    total = (
-        weights.alpha * score.similarity
-        + weights.beta * score.capability
-        + weights.gamma * score.elo
-        - weights.delta * score.cost
-        - weights.epsilon * score.latency
-    )
-    return ModelScore(
-        model=score.model,
-        similarity=score.similarity,
-        capability=score.capability,
-        elo=score.elo,
-        cost=score.cost,
-        latency=score.latency,
-        total=total,
+def total_of(score: ModelScore, weights: RouterWeights) -> float:
+    """The total that recorded terms have under other weights."""
+    terms = (score.similarity, score.capability, score.elo, score.cost, score.latency)
+    return _total(weights, terms)
+
+
+def _total(weights: RouterWeights, terms: tuple[float, float, float, float, float]) -> float:
+    similarity, capability, elo, cost, latency = terms
+    return (
+        weights.alpha * similarity
+        + weights.beta * capability
+        + weights.gamma * elo
+        - weights.delta * cost
+        - weights.epsilon * latency
     )
 
 
@@ -109,7 +110,7 @@ def arms_of(
     exploration below FLOOR or without candidates.
     """
     named = strategy.default_models.get(intent or "") or strategy.default_models.get("default")
-    ranked = sorted((retotalled(score, strategy.router) for score in scores), key=lambda s: -s.total)
+    ranked = sorted(scores, key=lambda score: -total_of(score, strategy.router))
     names = [score.model for score in ranked]
     if not names:
         return {named or default: 1.0}

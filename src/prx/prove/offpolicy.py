@@ -44,14 +44,19 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ScreenRules:
-    """Floors of the screen. ESS must reach max(`min_ess`, `ess_share` n); `min_arm` choices of every model
-    that the candidate uses; `agreement`: standard errors that SNIPS and DR may be apart; `calibration`:
-    standard errors that logged propensities may be off; `prior`: pseudo-choices that shrink a cell."""
+    """Floors of the screen.
+
+    ESS must reach max(`min_ess`, `ess_share` n). `min_arm`: choices of every model that the candidate uses.
+    `max_loss`: reward points of loss that DR must exclude. `agreement`: standard errors that SNIPS and DR may
+    be apart. `calibration`: standard errors that logged propensities may be off. `prior`: pseudo-choices that
+    shrink a cell.
+    """
 
     confidence: float = 0.95
     min_ess: float = 200.0
     ess_share: float = 0.05
     min_arm: int = 30
+    max_loss: float = 0.10
     folds: int = 5
     prior: float = 10.0
     agreement: float = 2.0
@@ -90,8 +95,9 @@ class OffPolicy:
 def screen(choices: Sequence[Choice], rules: ScreenRules) -> tuple[Answer, dict[str, Any]]:
     """Whether the candidate routing may go on to an experiment, with every number used.
 
-    Passes when the logs support it and DR does not show it to be worse; fails when DR shows it to be worse;
-    not enough data without exploration, support, effective sample size or agreement of the estimators;
+    Passes when the logs support it, DR does not show it to be worse and excludes a large loss; fails when DR
+    shows it to be worse; not enough data without exploration, support, effective sample size, precision or
+    agreement of the estimators;
     broken when logged probabilities cannot be right.
     """
     wrong = _impossible(choices)
@@ -118,6 +124,8 @@ def screen(choices: Sequence[Choice], rules: ScreenRules) -> tuple[Answer, dict[
     shown = f"{dr.estimate:+.4f} ({dr.low:+.4f} to {dr.high:+.4f}) per choice over {found.n} choices"
     if dr.high < 0:
         return Failed(f"the logs show it to be worse: {shown}", "worse_off_policy"), numbers
+    if dr.low < -rules.max_loss:
+        return NotEnoughData(f"a loss of {rules.max_loss:g} is not excluded: {shown}"), numbers
     apart = abs(found.snips.estimate - dr.estimate)
     if apart > rules.agreement * max(found.snips.error, dr.error):
         return NotEnoughData(f"the estimators disagree by {apart:.4f}; more logs are needed"), numbers

@@ -318,3 +318,45 @@ def test_nothing_is_said_of_choices_that_would_have_gone_alike() -> None:
     same = logged(rng, 500, coin({"weak": 0.5, "strong": 0.5}), logging=mix("weak"), candidate=mix("weak"))
     assert isinstance(screen(same, RULES)[0], NotEnoughData)
     assert isinstance(screen([], RULES)[0], NotEnoughData)
+
+
+def test_a_flood_from_a_few_units_is_not_enough_to_exclude_a_loss() -> None:
+    rng = random.Random(21)
+    few = [f"u{i}" for i in range(6)]
+    luck = {unit: rng.random() for unit in few}
+    rows = logged(rng, 3000, coin({"weak": 0.5, "strong": 0.5}), logging=mix("weak"), candidate=mix("strong"))
+    flood = []
+    for i, row in enumerate(rows):
+        unit = few[i % len(few)]
+        right = luck[unit] if row.model == "strong" else 1 - luck[unit]
+        flood.append(replace(row, unit=unit, reward=float(rng.random() < right)))
+    answer, numbers = screen(flood, RULES)
+    assert isinstance(answer, NotEnoughData)
+    assert numbers["ess"] > numbers["ess_needed"]
+    assert numbers["dr"]["low"] < -RULES.max_loss
+
+
+@pytest.mark.slow
+@needs_data
+def test_the_interval_of_dr_holds_as_often_as_it_says_and_is_centred() -> None:
+    full = mmlu()
+    incumbent, candidate = mix("strong"), mix("weak")
+    truth = statistics.fmean(
+        sum((candidate[m] - incumbent[m]) * bool(r[f"{m}_correct"]) for m in candidate) for r in full
+    )
+    rng = random.Random(29)
+    runs, held, errors = 400, 0, []
+    for _ in range(runs):
+        choices = []
+        for i, r in enumerate(rng.choices(full, k=1200)):
+            model = "weak" if rng.random() < 0.2 else "strong"
+            right = float(bool(r[f"{model}_correct"]))
+            choices.append(
+                Choice(f"u{i}", str(r["domain"]), model, incumbent[model], right, candidate, incumbent)
+            )
+        dr = estimate(choices, RULES).dr
+        held += dr.low <= truth <= dr.high
+        errors.append(dr.estimate - truth)
+    # 95 % of 400, three standard errors of a share
+    assert 0.917 * runs <= held <= 0.983 * runs
+    assert abs(statistics.fmean(errors)) < 0.005
