@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from prx.domain.answers import Broken, Failed
 from prx.domain.changes import MemoryPatch
 from prx.domain.errors import InvalidInput, StoreError
+from prx.domain.events import Due
 from prx.domain.layers import Layer
 from prx.domain.memory import (
     SHARED,
@@ -46,7 +47,8 @@ from prx.release.applied import current
 from prx.release.promote import initial_version
 from prx.settings import next_due
 
-JOB = "memory"
+JOB, WHOLE = "memory", "memory.whole"
+EVERY_DAY = timedelta(days=1)
 COALESCED = timedelta(hours=1)
 _BATCH = 1000
 
@@ -117,22 +119,32 @@ def memory_state(view: View, agent: str) -> MemoryState:
 
 
 def tend_when_due(turn: Turn) -> tuple[Draft, ...]:
-    """What the layer's own schedule proposes: at most one change, never while one is under way."""
+    """What the layer's own schedule proposes: at most one change, never while one is under way.
+
+    The whole memory is gone through once a day, and besides when so much is new that it could make a topic.
+    """
     settings = turn.settings.l1
     if turn.context.memory is None or not settings.enabled:
         return ()
     with turn.view() as view:
         if not due(view, turn.agent, JOB, turn.now) or _under_way(turn, view):
             return ()
-    drafts = tend_memory(turn, tuple(Task))
+        last = view.maybe(Due, f"{turn.agent}/{WHOLE}")
+    looked = None if last is None or last.at <= turn.now else last.last_run
+    drafts = tend_memory(turn, tuple(Task), looked=looked)
     with turn.transaction() as tx:
         following = next_due(settings.schedule, turn.now)
         ran_until(tx, turn.agent, JOB, at=following, note=f"{len(drafts)} proposals")
+        if looked is None and not drafts:
+            ran_until(tx, turn.agent, WHOLE, at=turn.now + EVERY_DAY)
     return drafts
 
 
-def tend_memory(turn: Turn, tasks: tuple[Task, ...]) -> tuple[Draft, ...]:
-    """The next compaction or pruning, if any; says why clusters were left alone."""
+def tend_memory(turn: Turn, tasks: tuple[Task, ...], *, looked: datetime | None = None) -> tuple[Draft, ...]:
+    """The next compaction or pruning, if any; says why clusters were left alone.
+
+    looked: when everything was gone through and found in order; then little that is new needs no look.
+    """
     store = turn.context.memory
     if store is None:
         turn.report.add("memory", turn.agent, "not_enough_data", "no memory store is in use here")
@@ -145,6 +157,10 @@ def tend_memory(turn: Turn, tasks: tuple[Task, ...]) -> tuple[Draft, ...]:
     except StoreError as error:
         turn.report.add("memory", "store", "error", str(error))
         return ()
+    if looked is not None:
+        fresh = sum(entry.created_at > looked for entry in entries)
+        if fresh <= turn.settings.l1.compaction_threshold:
+            return ()
     if not entries:
         return ()
     found = tend(entries, rules=_rules(turn), ids=turn.context.ids, now=turn.now, past=past, tasks=tasks)
