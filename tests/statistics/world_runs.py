@@ -31,18 +31,22 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class Plan:
-    """How one world is run: seeds 0..seeds-1, simulated days, visits a day, hours between engine calls."""
+    """How one world is run: seeds 0..seeds-1, simulated days, visits a day, hours between engine calls and
+    between analyses."""
 
     world: str
     seeds: int
     days: float
     visits: float = 200.0
     stride: int = 6
+    cadence: float = 48.0
 
     @property
     def key(self) -> str:
         """Changes with the plan and with what is true in the world."""
-        told = repr((self.days, self.visits, self.stride, world_named(self.world), PROMPT, GUIDE))
+        told = repr(
+            (self.days, self.visits, self.stride, self.cadence, world_named(self.world), PROMPT, GUIDE)
+        )
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
@@ -50,7 +54,7 @@ PLANS = {
     plan.world: plan
     for plan in (
         Plan("improvable", 20, 36.0, stride=8),
-        Plan("null", 200, 24.0, visits=150.0, stride=12),
+        Plan("null", 200, 20.0, visits=120.0, stride=12, cadence=96.0),
         Plan("harmful", 10, 30.0, stride=8),
         Plan("hackable", 10, 24.0, stride=8),
         Plan("drift", 10, 40.0, stride=8),
@@ -79,7 +83,7 @@ def outcome(plan: Plan, seed: int) -> dict[str, Any]:
 def simulate(plan: Plan, seed: int) -> dict[str, Any]:
     """One run in memory: what was promoted, what it was truly worth, and how long it served."""
     world = replace(world_named(plan.world), visits=plan.visits)
-    running = in_process(world, seed, stride=plan.stride)
+    running = in_process(world, seed, stride=plan.stride, cadence=plan.cadence)
     began = running.truth.fitness(running.desk.prompt)
     errors = []
     while running.day < plan.days - 1e-9:

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 from scipy.optimize import brentq
 from scipy.special import ndtr
@@ -90,7 +91,7 @@ def boundaries(
             f"a look before the last of {len(times)} already reached the planned information, where "
             "all alpha is spent; no look may follow it"
         )
-    targets = tuple(spent(spending, t, alpha=alpha, sides=sides) for t in times)
+    targets = tuple(float(spent(spending, t, alpha=alpha, sides=sides)) for t in times)
     return Boundaries(information, solve_upper(information, targets, sides=sides), targets, sides)
 
 
@@ -207,7 +208,10 @@ class UpwardExits:
 
 def checked_information(values: Sequence[float]) -> tuple[float, ...]:
     """Return `values` as floats; raises BadStatistics unless they are finite, above 0 and increasing."""
-    info = tuple(float(v) for v in values)
+    try:
+        info = tuple(float(v) for v in values)
+    except (TypeError, ValueError) as error:
+        raise BadStatistics(f"information must be a flat sequence of numbers: {error}") from error
     if not info:
         raise BadStatistics("no look given; at least one information fraction is needed")
     if not all(math.isfinite(v) and v > 0.0 for v in info):
@@ -221,8 +225,8 @@ def check_level(alpha: float, sides: int) -> None:
     """Raise BadStatistics unless `sides` is 1 or 2 and `alpha` lies in (0, 1)."""
     if sides not in (1, 2):
         raise BadStatistics(f"sides must be 1 or 2, got {sides!r}")
-    if not 0.0 < alpha < 1.0:
-        raise BadStatistics(f"alpha must lie in (0, 1), got {alpha!r}")
+    if not (isinstance(alpha, Real) and 0.0 < alpha < 1.0):
+        raise BadStatistics(f"alpha must be a number in (0, 1), got {alpha!r}")
 
 
 def _spending_times(

@@ -31,7 +31,7 @@ def spent(spending: Spending, t: float, *, alpha: float, sides: int = 2) -> floa
         )
     if callable(spending):
         return _spent_by_function(spending, t, alpha)
-    family, _, text = spending.partition(":")
+    family, _, text = str(spending).partition(":")
     if family in ("obf", "pocock") and not text:
         return sides * _lan_demets(family, t, alpha / sides)
     if family in ("hsd", "power"):
@@ -72,7 +72,10 @@ def _parameter(spending: str, text: str) -> float:
 
 
 def _spent_by_function(spending: Callable[[float], float], t: float, alpha: float) -> float:
-    total, value = float(spending(1.0)), float(spending(t))
+    try:
+        total, value = float(spending(1.0)), float(spending(t))
+    except (TypeError, ValueError) as error:
+        raise BadStatistics(f"the spending function must give a number: {error}") from error
     if math.isclose(total, 1.0, rel_tol=1e-9):
         value *= alpha
     elif not math.isclose(total, alpha, rel_tol=1e-9):

@@ -220,7 +220,7 @@ def _samples(control: Numbers, treatment: Numbers) -> tuple[Floats, Floats] | No
             raise BadStatistics(f"the {name} arm holds something that is no number: {error}") from error
         if sample.ndim != 1:
             raise BadStatistics(f"the {name} arm must be one flat sequence of numbers")
-        if not np.isfinite(sample).all():
+        if np.ma.is_masked(values) or not np.isfinite(sample).all():
             raise BadStatistics(f"the {name} arm holds NaN or infinity; leave missing values out")
         if len(sample) and float(np.abs(sample).max()) > _LARGEST:
             raise BadStatistics(f"the {name} arm holds values beyond {_LARGEST:g}, whose squares overflow")

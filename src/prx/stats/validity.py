@@ -164,10 +164,13 @@ def exposure_answer(
 
 
 def _checked(counts: Sequence[int], expected: Sequence[float]) -> tuple[Floats, Floats]:
-    seen, share = np.asarray(counts, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    try:
+        seen, share = np.asarray(counts, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadStatistics(f"counts and expected shares must be numbers: {error}") from error
     if seen.ndim != 1 or seen.shape != share.shape or len(seen) < 2:
         raise BadStatistics(
-            f"{len(seen)} counts and {len(share)} expected shares; give one of each per arm, 2 or more"
+            f"{seen.size} counts and {share.size} expected shares; give one of each per arm, 2 or more"
         )
     if not np.isfinite(seen).all() or (seen < 0).any() or (seen != np.rint(seen)).any():
         raise BadStatistics(f"counts are {tuple(counts)}; they must be whole numbers of units")
