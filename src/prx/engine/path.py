@@ -27,7 +27,6 @@ from prx.release.decisions import amend
 from prx.release.promote import promote
 
 WAIT = timedelta(days=1)
-LONG_WAIT = timedelta(days=7)
 SHADOW_LIMIT = timedelta(hours=72)
 
 
@@ -44,7 +43,8 @@ def _advance(turn: Turn, proposal: Proposal) -> None:
     for _ in range(len(ProposalState)):
         with turn.view() as view:
             fresh = view.get(Proposal, proposal.proposal_id)
-        if fresh.expires_at <= turn.now and fresh.state is not ProposalState.WATCHING:
+        live = fresh.state in (ProposalState.EXPERIMENTING, ProposalState.WATCHING)
+        if fresh.expires_at <= turn.now and not live:
             _settle(turn, fresh, ProposalState.EXPIRED, "its time ran out", Verdict.REJECTED)
             return
         step = _STEPS.get(fresh.state)
