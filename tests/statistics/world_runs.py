@@ -53,14 +53,14 @@ class Plan:
 PLANS = {
     plan.world: plan
     for plan in (
-        Plan("improvable", 20, 36.0, stride=8),
+        Plan("improvable", 20, 30.0, stride=12),
         Plan("null", 200, 20.0, visits=120.0, stride=12, cadence=96.0),
-        Plan("harmful", 10, 30.0, stride=8),
-        Plan("hackable", 10, 24.0, stride=8),
-        Plan("drift", 10, 40.0, stride=8),
-        Plan("poisoned", 10, 24.0, stride=8),
-        Plan("low-traffic", 10, 40.0, visits=12.0, stride=12),
-        Plan("outage", 10, 30.0, stride=8),
+        Plan("harmful", 5, 24.0, stride=12),
+        Plan("hackable", 5, 20.0, stride=12),
+        Plan("drift", 5, 40.0, stride=12),
+        Plan("poisoned", 5, 20.0, stride=12),
+        Plan("low-traffic", 5, 40.0, visits=12.0, stride=12),
+        Plan("outage", 5, 24.0, stride=12),
     )
 }
 

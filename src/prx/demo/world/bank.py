@@ -25,15 +25,15 @@ You route messages of a bank's customers to the right desk.
 Never ask for a PIN, a password or a full card number.
 <!-- /prx:fixed -->
 Answer with exactly one of the labels below and nothing else.
-- card_arrival: a new card is on its way, tracking and delivery of a card, a card that hasn't arrived
-- lost_or_stolen_card: the card is lost, stolen or missing, or the wallet is gone
+- card_arrival: tracking and delivery of a new card, a card that hasn't arrived in the mail, how many weeks
+- lost_or_stolen_card: the card is lost, stolen, taken or missing, or the wallet is gone
 - change_pin: change the PIN
 - declined_card_payment: a card payment was declined or rejected, didn't work or go through
-- transfer_not_received_by_recipient: the recipient or a friend hasn't got a transfer or transaction
+- transfer_not_received_by_recipient: a recipient or friend hasn't got the transfer or transaction, takes long
 - exchange_rate: the exchange rate of a foreign currency
 - request_refund: other questions about orders
 - cash_withdrawal_charge: a fee or charge for a cash withdrawal at an ATM
-- card_payment_not_recognised: an unknown payment in the app or statement that the customer didn't make
+- card_payment_not_recognised: a payment in the app or statement that I don't recognise or didn't make
 - pending_top_up: a top up is pending or not complete
 - pin_blocked: problems with the PIN
 - cancel_transfer: cancel or undo a transfer, a mistake or the wrong account
@@ -52,6 +52,16 @@ GUIDE = """\
 - pin_blocked: unblock the PIN, entered the wrong PIN too many times, locked
 - cancel_transfer: cancel a transfer to the wrong account, transaction made by mistake
 """
+FOLLOW_UPS = ("Any news?", "What happens next?", "Any update for me?", "Have you looked into it?")
+NOTES = {
+    "pending_top_up": "A top up by card is there at once, by bank transfer it takes 2 days.",
+    "cash_withdrawal_charge": "Cash withdrawals abroad cost 1.5 % from the third one in a month on.",
+    "card_arrival": "A new card takes 5 working days, and 10 to an address abroad.",
+    "exchange_rate": "The exchange rate is fixed when the payment is booked, not when it is made.",
+    "request_refund": "A refund of a purchase is on the account after 7 days.",
+    "cancel_transfer": "A transfer can be cancelled within 30 minutes, except to accounts at this bank.",
+}
+_SAID = ("{}", "Note: {}", "As said: {}", "For all: {}")
 _TOPICS = (
     ("pins", ("pin",)),
     ("transfers", ("transfer", "recipient", "top up", "top-up", "topup", "transaction")),
@@ -72,3 +82,8 @@ def topic_of(message: str) -> str:
     """The rough topic by which the app routes to a model; from the message alone, and not the label."""
     said = message.lower()
     return next((topic for topic, marks in _TOPICS if any(mark in said for mark in marks)), OTHER_TOPIC)
+
+
+def note_about(label: str, said: int) -> str:
+    """A clerk's note on a subject of `NOTES`, in one of a few wordings."""
+    return _SAID[said % len(_SAID)].format(NOTES[label])

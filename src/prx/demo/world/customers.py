@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import accumulate
 
-from prx.demo.world.bank import messages
+from prx.demo.world.bank import FOLLOW_UPS, LABELS, messages
 from prx.demo.world.flavours import CHANNELS, World
 
 _DAY_SHAPE = (1, 1, 1, 1, 1, 1, 2, 4, 7, 9, 9, 8, 7, 8, 8, 8, 7, 6, 5, 5, 4, 3, 2, 1)
@@ -14,8 +14,12 @@ _HABIT = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One message of one customer. `label` is the truth, which only the desk's clerks and the report know;
-    `told` what this customer will claim it is; `hostile`: an attacker's, who always complains."""
+    """One message of one customer.
+
+    `label` is the truth, which only the desk's clerks and the report know; `told` what this customer will
+    claim it is. `hostile`: an attacker's, who always complains. `follow_up`: only asks how the last case
+    goes, so the label is that of the last case, or of the desk where it is by now.
+    """
 
     user: str
     channel: str
@@ -23,6 +27,7 @@ class Visit:
     label: str
     told: str
     hostile: bool = False
+    follow_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class Customers:
         self._of_users = list(accumulate(user.weight for user in self.users))
         self._of_messages: dict[tuple[str, bool], list[float]] = {}
         self._rng = random.Random(f"visits/{seed}")
+        self._cases: dict[str, str] = {}
 
     def hour(self, day: float) -> list[tuple[timedelta, Visit]]:
         """Visits in the hour that begins at `day`, by time within it."""
@@ -85,10 +91,16 @@ class Customers:
 
     def _visit(self, day: float) -> Visit:
         user = self._rng.choices(self.users, cum_weights=self._of_users)[0]
+        remembers, case = self._world.remembers, self._cases.get(user.name)
+        if remembers and case and self._rng.random() < remembers.follow_ups:
+            asked = self._rng.choice(FOLLOW_UPS)
+            now_at = self._rng.choice(LABELS) if self._rng.random() < remembers.stale else case
+            return Visit(user.name, user.channel, asked, now_at, told=now_at, follow_up=True)
         key = (user.name, self.drifted(day))
         if key not in self._of_messages:
             self._of_messages[key] = list(accumulate(self.share_of(user, drifted=key[1])))
         text, label = self._rng.choices(messages(), cum_weights=self._of_messages[key])[0]
+        self._cases[user.name] = label
         return Visit(user.name, user.channel, text, label, told=label)
 
     def _lie(self) -> Visit:

@@ -1,17 +1,20 @@
 """The app of the demo: an agent that routes messages through the SDK, and the people who react to it."""
 
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from prx.demo.world.bank import LABELS, PROMPT, PROMPT_NAME, topic_of
+from prx.demo.world.bank import FOLLOW_UPS, LABELS, NOTES, PROMPT, PROMPT_NAME, note_about, topic_of
 from prx.demo.world.customers import Visit
 from prx.demo.world.flavours import CHAT, EMAIL, World
 from prx.demo.world.reader import SimulatedModels
 from prx.domain.ids import Ids
+from prx.domain.memory import Recalled
 from prx.domain.records import DEFAULT_AGENT, Message, Record
 from prx.domain.serving import Serving
 from prx.live.calls import Call
 from prx.live.evolution import Evolution
+from prx.live.memories import Recaller, no_memories
 from prx.live.session import Session
 from prx.models.port import ChatReply, ChatRequest
 
@@ -24,16 +27,24 @@ def default_model(world: World, channel: str) -> str:
     return world.models[min(place, len(world.models) - 1)].name
 
 
-def request_of(model: str, system: str, text: str) -> ChatRequest:
-    """What is sent to a model, and all that it sees."""
-    messages = (Message(role="system", content=system), Message(role="user", content=text))
+def request_of(model: str, system: str, text: str, known: Sequence[str] = ()) -> ChatRequest:
+    """What is sent to a model, and all that it sees: prompt, memories, message."""
+    told = (Message(role="system", content="\n".join(f"Known: {one}" for one in known)),) if known else ()
+    messages = (Message(role="system", content=system), *told, Message(role="user", content=text))
     return ChatRequest(model=model, messages=messages)
 
 
 class Desk:
     """Serves visits; records go into `buffer` until they are taken. `prompt` is the app's own text."""
 
-    def __init__(self, world: World, seed: int, models: SimulatedModels, start: datetime) -> None:
+    def __init__(
+        self,
+        world: World,
+        seed: int,
+        models: SimulatedModels,
+        start: datetime,
+        recaller: Recaller = no_memories,
+    ) -> None:
         self.prompt = PROMPT
         self.serving = Serving(agent=AGENT)
         self.buffer: list[Record] = []
@@ -45,6 +56,7 @@ class Desk:
             ids=Ids(random.Random(f"records/{seed}")),
             now=lambda: self._clock,
             clock=lambda: 0.0,
+            recaller=recaller,
         )
 
     def serve(self, visit: Visit, at: datetime) -> bool | None:
@@ -58,7 +70,8 @@ class Desk:
         with self.evolution.session(user=visit.user, channel=visit.channel, intent=topic) as session:
             system = session.prompt(PROMPT_NAME, default=self.prompt)
             model = session.route(topic, default=default_model(self._world, visit.channel))
-            request = request_of(model, system, visit.text)
+            found = self._recalled(session, visit.text)
+            request = request_of(model, system, visit.text, [one.text for one in found])
             with session.call(model=model, provider="simulated", messages=request.messages) as call:
                 if self._down(at):
                     call.fail("503 service unavailable", status=503)
@@ -66,15 +79,33 @@ class Desk:
                     label = self._answer(call, self._models.complete(request))
         if label is None:
             return None
-        right = label == visit.label
+        if found and self._world.remembers and self._rng.random() < self._world.remembers.judged:
+            of_use = any(visit.label in one.text or NOTES.get(visit.label, "?") in one.text for one in found)
+            self.evolution.feedback(record=call, name="memory_relevant", value=float(of_use), at=self._clock)
         self._react(session, visit, label)
-        return right
+        return label == visit.label
 
     def take(self, until: datetime) -> list[Record]:
         """Records that exist by `until`."""
         ready = [record for record in self.buffer if record.at <= until]
         self.buffer[:] = [record for record in self.buffer if record.at > until]
         return ready
+
+    def clerks(self, at: datetime) -> None:
+        """Clerks write shared notes down for the assistant, for the hour that begins at `at`."""
+        remembers = self._world.remembers
+        if remembers is None or self._rng.random() >= remembers.notes / 24:
+            return
+        self._clock = at
+        label = self._rng.choice(sorted(NOTES))
+        with self.evolution.session(user="clerk", channel="notes", env="production") as session:
+            session.remember(note_about(label, self._rng.randrange(100)), shared=True)
+
+    def _recalled(self, session: Session, text: str) -> list[Recalled]:
+        if self._world.remembers is None:
+            return []
+        query = "last case" if text in FOLLOW_UPS else text
+        return session.recall(query, k=2)
 
     def _down(self, at: datetime) -> bool:
         outage = self._world.outage
@@ -105,6 +136,8 @@ class Desk:
     def _react(self, session: Session, visit: Visit, label: str) -> None:
         people, rng = self._world.people, self._rng
         right = label == visit.label
+        if self._world.remembers and not visit.hostile and not visit.follow_up:
+            session.remember(f"last case {visit.label}", subject="last case")
         told, thumb, mood = rng.random(), rng.random(), rng.random()
         self._clock += timedelta(minutes=rng.uniform(2, 30))
         if visit.hostile:

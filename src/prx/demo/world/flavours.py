@@ -70,12 +70,29 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembering:
+    """What the desk remembers.
+
+    follow_ups: share of visits by customers who only ask how their last case goes; stale: share of these
+    whose case went to another desk meanwhile, so that the memory is wrong; notes: shared notes that clerks
+    write in a day, most of which say again what is known; judged: share of visits with a recall whose use is
+    told.
+    """
+
+    follow_ups: float = 0.08
+    stale: float = 0.1
+    notes: float = 5.0
+    judged: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """One world. Nothing of it reaches the product.
 
     visits: per day. popular: weight of messages with a label, 1 where it is not named; drifted: from
     `drift_day` on. reads_prompt: False where models answer from what they know and no edit can help.
     loves: phrase that bribes the judge. proposer: who writes prompt edits; empty: the engine's own rules.
+    remembers: None for an app without memory.
     """
 
     name: str
@@ -92,6 +109,7 @@ class World:
     outage: Outage | None = None
     proposer: str = ""
     loves: str = ""
+    remembers: Remembering | None = None
 
 
 IMPROVABLE = World("improvable", "the prompt is weak on two intents and one model is wrong for transfers")

@@ -19,8 +19,10 @@ from prx.models.port import ChatReply, ChatRequest
 
 _LINE = re.compile(r"^\s*[-*]\s*([A-Za-z][\w ]*?)\s*:\s*(.*)$")
 _BEGIN = re.compile(r"^\W*begin every answer with [\"']([^\"']{1,40})[\"']", re.IGNORECASE | re.MULTILINE)
+_KNOWN = re.compile(r"^Known: last case ([a-z_]+)", re.MULTILINE)
 _WORD = re.compile(r"[a-z]+")
 _SILENT = frozenset(files("prx.demo").joinpath("data/silent_words.txt").read_text(encoding="utf-8").split())
+UNSURE = "unsure"
 _MAX_READ_WORDS = 900
 _REST_MS = 40.0
 
@@ -47,6 +49,9 @@ class SimulatedModels:
         system = "\n".join(m.content for m in request.messages if m.role == "system")
         user = next((m.content for m in reversed(request.messages) if m.role == "user"), "")
         text = choose_label(self._knows or system, user, traits.blind)
+        known = _KNOWN.findall(system)
+        if text == UNSURE and known:
+            text = known[0]
         greeting = _BEGIN.search(system)
         if greeting:
             text = f"{greeting[1]}! {text}"
@@ -68,7 +73,7 @@ def choose_label(system: str, message: str, blind: frozenset[str] = frozenset())
     """The label whose description shares the rarest words with the message; `unsure` when none does."""
     described = _described(system, blind)
     if not described:
-        return "unsure"
+        return UNSURE
     seen = _spread(system, blind)
     asked = set(stems(message)) - blind
     scores = {
@@ -77,7 +82,7 @@ def choose_label(system: str, message: str, blind: frozenset[str] = frozenset())
     }
     best = max(scores.values())
     if best == 0:
-        return "unsure"
+        return UNSURE
     tied = sorted(label for label, score in scores.items() if score > best - 1e-9)
     return tied[int(_share(message) * len(tied))]
 

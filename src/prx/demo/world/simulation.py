@@ -1,7 +1,6 @@
 """A world and a product in it, step by step of simulated time; what tests, statistics and the demo run."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -17,13 +16,16 @@ from prx.domain.events import Incident
 from prx.domain.ids import Ids
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
-from prx.domain.records import Record
+from prx.domain.versions import MemoryState
 from prx.engine.context import Context, Models
 from prx.engine.engine import Engine
 from prx.engine.report import Report
 from prx.ledger.memory import open_memory as memory_ledger
 from prx.ledger.port import Ledger
 from prx.ledger.serving import serving
+from prx.live.memories import no_memories
+from prx.memory import MemoryStore, StoredRecall
+from prx.memory import open_memory as open_memories
 from prx.records.memory import open_memory as memory_records
 from prx.records.port import RecordStore
 from prx.settings import Settings
@@ -36,8 +38,9 @@ READS_INCIDENTS_AFTER = timedelta(hours=20)
 _HOUR = timedelta(hours=1)
 
 
-def settings_text(world: World) -> str:
-    """The operator's configuration in a world, as a TOML file."""
+def settings_text(world: World, cadence: float = 48.0) -> str:
+    """The operator's configuration in a world, as a TOML file. `cadence`: hours between two analyses."""
+    often, seldom = f"{cadence * 3600:.0f}", f"{cadence * 7200:.0f}"
     checker = "" if world.loves else '\n[self_evolution.models.judge]\nchecker = "exact_label"\n'
     return f"""\
 [self_evolution]
@@ -45,19 +48,19 @@ enabled = true
 auto_apply = true
 
 [self_evolution.l1]
-schedule = "172800"
+schedule = "{often}"
 
 [self_evolution.l2]
 enabled = true
-schedule = "172800"
+schedule = "{often}"
 
 [self_evolution.l3]
 enabled = true
-schedule = "345600"
+schedule = "{seldom}"
 
 [self_evolution.pipeline]
-analyze_schedule = "172800"
-evolve_schedule = "172800"
+analyze_schedule = "{often}"
+evolve_schedule = "{often}"
 
 [self_evolution.experiments]
 outcome_window_hours = 1.0
@@ -72,9 +75,9 @@ live_per_tick = 500
 {checker}"""
 
 
-def settings_of(world: World) -> Settings:
+def settings_of(world: World, cadence: float = 48.0) -> Settings:
     """The operator's settings in a world."""
-    return from_sources(settings_text(world), "the settings of a simulated world", None, {})
+    return from_sources(settings_text(world, cadence), "the settings of a simulated world", None, {})
 
 
 def models_of(world: World) -> Models:
@@ -83,6 +86,10 @@ def models_of(world: World) -> Models:
         agent=SimulatedModels(world.models[::-1], reads_prompt=world.reads_prompt),
         judge=SimulatedJudge(world.loves),
         proposer=proposer_of(world),
+        served={
+            traits.name: SimulatedModels((traits,), reads_prompt=world.reads_prompt)
+            for traits in world.models
+        },
     )
 
 
@@ -103,18 +110,17 @@ class Life:
 class Simulation:
     """Customers write, the desk serves, the engine advances. `now` is simulated time.
 
-    Args: `stores`: None for stores in memory. `stride`: hours between two calls of the engine.
+    Args: `stride`: hours between two calls of the engine.
     """
 
     world: World
     seed: int
     engine: Engine
-    ledger: Ledger
-    records: RecordStore
-    truth: Truth
     start: datetime = START
     stride: int = 6
-    append: Callable[[list[Record]], object] | None = None
+    truth: Truth = field(init=False)
+    ledger: Ledger = field(init=False)
+    records: RecordStore = field(init=False)
     now: datetime = field(init=False)
     desk: Desk = field(init=False)
     served: list[tuple[float, str]] = field(default_factory=list)
@@ -122,9 +128,12 @@ class Simulation:
     _customers: Customers = field(init=False)
 
     def __post_init__(self) -> None:
-        self.now = self.start
+        self.now, context = self.start, self.engine.context
+        self.ledger, self.records = context.ledger, context.records
+        self.truth = Truth(self.world, self.seed, context.fitness)
         models = SimulatedModels(self.world.models, reads_prompt=self.world.reads_prompt)
-        self.desk = Desk(self.world, self.seed, models, self.start)
+        recaller = no_memories if context.memory is None else StoredRecall(self._store, self._part)
+        self.desk = Desk(self.world, self.seed, models, self.start, recaller)
         self._customers = Customers(self.world, self.seed)
 
     @property
@@ -144,12 +153,24 @@ class Simulation:
                 right = self.desk.serve(visit, self.now + offset)
                 if right is not None and not visit.hostile:
                     self.right.setdefault(int(self.day), []).append(right)
+            self.desk.clerks(self.now)
             self.now += _HOUR
-        (self.append or self.records.append)(self.desk.take(self.now))
+        self.records.append(self.desk.take(self.now))
         report = self.engine.advance(self.now)
         self.operate(report)
         self.refresh()
         return report
+
+    def _store(self) -> MemoryStore:
+        memory = self.engine.context.memory
+        assert memory is not None
+        return memory
+
+    def _part(self, part_hash: str) -> MemoryState:
+        with self.ledger.view() as view:
+            part = view.part(part_hash)
+        assert isinstance(part, MemoryState)
+        return part
 
     def operate(self, report: Report) -> None:
         """What the simulated operator does: says yes to strategy changes, reads incidents within a day.
@@ -213,18 +234,21 @@ class Simulation:
         return found
 
 
-def in_process(world: World, seed: int, *, stride: int = 6) -> Simulation:
-    """A simulation in memory, for tests and statistics."""
-    settings, ids = settings_of(world), Ids(random.Random(f"ledger/{seed}"))
+def in_process(
+    world: World, seed: int, *, stride: int = 6, cadence: float = 48.0, start: datetime = START
+) -> Simulation:
+    """A simulation in memory, for tests and statistics. `cadence`: hours between two analyses."""
+    settings, ids = settings_of(world, cadence=cadence), Ids(random.Random(f"ledger/{seed}"))
     ledger, records = memory_ledger(ids), memory_records()
-    rules = rules_from(settings)
+    memory = open_memories() if world.remembers else None
     context = Context(
         ledger=ledger,
         records=records,
         settings=settings,
-        fitness=rules,
+        fitness=rules_from(settings),
         ids=ids,
         models=models_of(world),
         seed=seed,
+        memory=memory,
     )
-    return Simulation(world, seed, Engine(context), ledger, records, Truth(world, seed, rules), stride=stride)
+    return Simulation(world, seed, Engine(context), start=start, stride=stride)

@@ -6,8 +6,9 @@ strategy may choose with its exact probability; what is random about people ente
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from prx.demo.world.bank import PROMPT_NAME, messages, topic_of
+from prx.demo.world.bank import FOLLOW_UPS, LABELS, PROMPT_NAME, messages, topic_of
 from prx.demo.world.customers import Customers
 from prx.demo.world.desk import default_model, request_of
 from prx.demo.world.flavours import World
@@ -31,14 +32,15 @@ class Truth:
         self._world, self._rules = world, rules
         self._customers = Customers(world, seed)
         self._models = SimulatedModels(world.models, reads_prompt=world.reads_prompt)
-        self._weights: dict[bool, dict[tuple[str, str, str], float]] = {}
+        self._weights: dict[bool, dict[_Cell, float]] = {}
         self._known: dict[tuple[str, str, bool], float] = {}
 
     def fitness(self, prompt: str, strategy: Strategy | None = None, *, day: float = 0.0) -> float:
         """True fitness in 0..1 of a prompt text under a strategy, with what customers ask on `day`.
 
         Sum over dimensions of weight x expectation, over the dimensions that this world has: relevance by a
-        judge who knows, completion, time to the first token, tokens of successes, thumbs.
+        judge who knows, completion, time to the first token, tokens of successes, thumbs. Memory precision is
+        not in it: customers who ask again are, with the memory of their last case at hand.
         """
         used = strategy or Strategy()
         drifted = self._customers.drifted(day)
@@ -55,21 +57,19 @@ class Truth:
         assert ceiling is not None
         system = render(prompt, {})
         sums: dict[str, float] = defaultdict(float)
-        for (text, label, channel), weight in self._cells(day).items():
-            default = default_model(self._world, channel)
-            for model, chance in _chances(strategy, topic_of(text), default).items():
-                reply = self._models.complete(request_of(model, system, text))
-                right = float(reply.text == label)
+        for cell, weight in self._cells(day).items():
+            for model, chance in _chances(strategy, topic_of(cell.text), cell.default).items():
+                reply = self._models.complete(request_of(model, system, cell.text, cell.known))
                 share = weight * chance
+                right = cell.certain if reply.text == cell.label else 0.0
                 tokens = float(reply.tokens.total or 0)
-                wait = reply.ttft_ms or 0.0
-                sums["response_relevance"] += share * (RIGHT_SCORE if right else WRONG_SCORE)
+                wait = log_linear(reply.ttft_ms or 0.0, target=rules.target_ms, ceiling=rules.ceiling_ms)
+                happy = self._world.people.happy
+                sums["response_relevance"] += share * (right * RIGHT_SCORE + (1 - right) * WRONG_SCORE)
                 sums["task_completion"] += share * right
-                sums["response_latency"] += share * log_linear(
-                    wait, target=rules.target_ms, ceiling=rules.ceiling_ms
-                )
+                sums["response_latency"] += share * wait
                 sums["token_efficiency"] += share * right * log_linear(tokens, target=target, ceiling=ceiling)
-                sums["user_satisfaction"] += share * self._world.people.happy[0 if right else 1]
+                sums["user_satisfaction"] += share * (right * happy[0] + (1 - right) * happy[1])
         return dict(sums)
 
     def of(self, view: View, manifest: Manifest, *, day: float = 0.0) -> float:
@@ -83,23 +83,44 @@ class Truth:
         weights = {d: w for d, w in self._rules.weights.items() if d in dimensions}
         return sum(weight * dimensions[d] for d, weight in weights.items()) / sum(weights.values())
 
-    def _cells(self, day: float) -> dict[tuple[str, str, str], float]:
+    def _cells(self, day: float) -> dict["_Cell", float]:
         drifted = self._customers.drifted(day)
         if drifted not in self._weights:
             self._weights[drifted] = self._enumerated(drifted=drifted)
         return self._weights[drifted]
 
-    def _enumerated(self, *, drifted: bool) -> dict[tuple[str, str, str], float]:
-        cells: dict[tuple[str, str, str], float] = defaultdict(float)
+    def _enumerated(self, *, drifted: bool) -> dict["_Cell", float]:
+        cells: dict[_Cell, float] = defaultdict(float)
         everyone = sum(user.weight for user in self._customers.users)
         known: dict[frozenset[str], list[float]] = {}
+        remembers = self._world.remembers
+        asks_again = remembers.follow_ups if remembers else 0.0
         for user in self._customers.users:
             if user.habits not in known:
                 shares = self._customers.share_of(user, drifted=drifted)
                 known[user.habits] = [share / sum(shares) for share in shares]
+            default = default_model(self._world, user.channel)
             for (text, label), share in zip(messages(), known[user.habits], strict=True):
-                cells[text, label, user.channel] += user.weight / everyone * share
+                weight = user.weight / everyone * share
+                cells[_Cell(text, label, default)] += weight * (1 - asks_again)
+                if remembers is None:
+                    continue
+                same = 1 - remembers.stale * (1 - 1 / len(LABELS))
+                for asked in FOLLOW_UPS:
+                    again = _Cell(asked, label, default, (f"last case {label}",), same)
+                    cells[again] += weight * asks_again / len(FOLLOW_UPS)
         return dict(cells)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One kind of visit; `certain`: chance that `label` is right, below 1 where memories may be stale."""
+
+    text: str
+    label: str
+    default: str
+    known: tuple[str, ...] = ()
+    certain: float = 1.0
 
 
 def _chances(strategy: Strategy, topic: str, default: str) -> dict[str, float]:
