@@ -50,9 +50,7 @@ def prune(context: click.Context, dry_run: bool) -> None:
 
 def _tend(context: click.Context, task: Task, dry_run: bool) -> None:
     call = Call.of(context)
-    with call.app() as app:
-        if not dry_run:
-            app.ship()
+    with call.app(ship=not dry_run) as app:
         report = app.engine.tend_memory(call.agent, (task,), call.now, dry_run=dry_run)
     steps = tuple(report.steps)
     call.answer({"steps": steps}, lambda: report_text(steps, call.width) if steps else _IDLE)
