@@ -149,6 +149,10 @@ class App(Protocol):
         """Ship what was spooled, then do everything that is due, or only what guards."""
         ...
 
+    def serving_usd(self, agent: str) -> float | None:
+        """What the agent's own traffic cost in the last 30 days; None where no price is known."""
+        ...
+
     def ship(self) -> Shipped:
         """Bring spooled records into the store."""
         ...

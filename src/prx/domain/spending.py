@@ -3,6 +3,10 @@
 import msgspec
 
 
+NOTICES = "notices"
+"""Role under which is kept which budget lines of a month were told."""
+
+
 class Spending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Totals of one month (`2026-12`, UTC); `noticed` are the budget lines that were told already."""
 

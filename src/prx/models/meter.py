@@ -185,7 +185,7 @@ class CallMeter:
                 if limit is not None and most_usd is None:
                     raise PriceUnknown(
                         f"the {role} model has no price, so the budget of {limit:g} USD cannot be kept; "
-                        "set its price (0 for a local model) or remove monthly_usd"
+                        "set its price (0 for a local model), or raise monthly_usd and max_share_of_serving"
                     )
                 spent = self.spent_usd(agent)
                 held = [hold.usd for hold in self._holds.values() if hold.agent == agent]
@@ -196,7 +196,7 @@ class CallMeter:
                     raise BudgetSpent(
                         f"agent {agent} has spent {spent:.2f} of {limit:.2f} USD for evolution in {month}; "
                         "evolution rests until next month, serving goes on; raise "
-                        "[self_evolution.budget] monthly_usd to continue now"
+                        "[self_evolution.budget] monthly_usd or max_share_of_serving to continue now"
                     )
                 if not held:
                     break

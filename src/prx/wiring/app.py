@@ -32,7 +32,7 @@ from prx.wiring.paths import (
     prepare_home,
     spool_folder,
 )
-from prx.wiring.spend import LedgerUsage
+from prx.wiring.spend import LedgerUsage, ServingCost
 from prx.wiring.stores import open_ledger, open_records
 
 _LOG = logging.getLogger("prx")
@@ -62,6 +62,10 @@ class App:
         report.extend(self.engine.advance(self.now(), safety_only=safety_only))
         self.export_decisions(report)
         return report
+
+    def serving_usd(self, agent: str) -> float | None:
+        """What the agent's own traffic cost in the last 30 days, US dollars; None where no price is known."""
+        return ServingCost(self.records, self.now).usd(agent)
 
     def export_decisions(self, report: Report | None = None) -> None:
         """Bring the decision files up to date, where such are wanted; never fails the caller."""
@@ -118,7 +122,7 @@ def open_app(
         settings=chosen,
         fitness=rules_from(chosen),
         ids=used_ids,
-        models=models or configured_models(chosen, ledger, agent, now),
+        models=models or configured_models(chosen, ledger, records, agent, now),
         sample_key=installation_secret(folder, used_ids),
         owner=f"{socket.gethostname()}-{os.getpid()}",
     )
@@ -140,7 +144,9 @@ def model_price(role: ModelRole) -> Price | None:
     return Prices().of(provider, role.model) or (FREE if provider == LOCAL else None)
 
 
-def configured_models(settings: Settings, ledger: Ledger, agent: str, now: Callable[[], datetime]) -> Models:
+def configured_models(
+    settings: Settings, ledger: Ledger, records: RecordStore, agent: str, now: Callable[[], datetime]
+) -> Models:
     """The endpoints that the operator configured, metered; a role without one is None."""
     budget = Budget(
         monthly_usd=settings.budget.monthly_usd or None,
@@ -159,8 +165,12 @@ def configured_models(settings: Settings, ledger: Ledger, agent: str, now: Calla
                 )
             )
 
+    serving = ServingCost(records, now)
     meter = CallMeter(
-        LedgerUsage(ledger, now), limit_usd=lambda _: budget.limit_usd(None), notify=notify, clock=now
+        LedgerUsage(ledger, now),
+        limit_usd=lambda name: budget.limit_usd(serving.usd(name)),
+        notify=notify,
+        clock=now,
     )
 
     def role(name: str, given: ModelRole) -> ChatModel | None:

@@ -138,6 +138,9 @@ class MemoryApp:
     def ship(self) -> Shipped:
         return Shipped()
 
+    def serving_usd(self, agent: str) -> float | None:
+        return 100.0 if agent == "default" else None
+
     def advance(self, *, safety_only: bool = False) -> Report:
         return self.engine.advance(NOW, safety_only=safety_only)
 

@@ -5,6 +5,7 @@ import click
 from prx.cli.call import AgentGroup
 from prx.cli.evolution.audit import audit
 from prx.cli.evolution.control import CONTROL_COMMANDS
+from prx.cli.evolution.cost import cost
 from prx.cli.evolution.decided import DECIDED_COMMANDS
 from prx.cli.evolution.experiments import experiments
 from prx.cli.evolution.fitness import fitness
@@ -30,5 +31,6 @@ for _command in (
     incidents,
     versions,
     audit,
+    cost,
 ):
     evolution.add_command(_command)
