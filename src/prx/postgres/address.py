@@ -21,10 +21,12 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`conninfo` opens the database and may hold a password; `shown` names it in messages and holds none."""
+    """`conninfo` opens the database and may hold a password; `shown` names it in messages and `public` is
+    a URL for other programs, both without password."""
 
     conninfo: str = field(repr=False)
     shown: str
+    public: str = ""
 
     @classmethod
     def of(cls, url: str) -> "Address":
@@ -46,11 +48,12 @@ class Address:
                 "port/name; write special characters of the password as %XX"
             ) from None
         conninfo = make_conninfo("", **{**_DEFAULTS, **given})
-        return cls(conninfo, _shown(given))
+        named = _named(given)
+        return cls(conninfo, f"PostgreSQL {named}", f"postgresql://{named.replace('local socket', '')}")
 
 
-def _shown(given: dict[str, str]) -> str:
+def _named(given: dict[str, str]) -> str:
     user = f"{quote(given['user'])}@" if given.get("user") else ""
     hosts = given.get("host") or given.get("hostaddr") or ""
     port = f":{given['port']}" if given.get("port") else ""
-    return f"PostgreSQL {user}{hosts or 'local socket'}{port}/{given.get('dbname', '')}"
+    return f"{user}{hosts or 'local socket'}{port}/{given.get('dbname', '')}"

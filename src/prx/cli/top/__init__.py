@@ -1,5 +1,6 @@
 """Commands beside `prx evolution`."""
 
+from prx.cli.top.backup import backup, restore
 from prx.cli.top.demo import demo
 from prx.cli.top.doctor import doctor
 from prx.cli.top.export import export
@@ -10,4 +11,4 @@ from prx.cli.top.prompts import prompts
 from prx.cli.top.serve import serve
 from prx.cli.top.worker import worker
 
-TOP_COMMANDS = (demo, init, serve, worker, prompts, memory, import_, export, doctor)
+TOP_COMMANDS = (demo, init, serve, worker, prompts, memory, import_, export, backup, restore, doctor)
