@@ -290,6 +290,22 @@ def test_without_exploration_nothing_is_claimed_of_a_model_and_the_reason_says_w
     assert "set explore" in waiting.why
 
 
+def test_a_person_raises_exploration_and_the_engine_may_not() -> None:
+    here = world(explore=0.0)
+    here.hours(24)
+    mine = here.turn_to("propose", "explore", 0.1)
+    assert isinstance(mine, Proposal)
+    here.hours(6)
+    assert here.fresh(mine).state is ProposalState.AWAITING_APPROVAL
+    (proof,) = (step for step in here.fresh(mine).proofs if step.name == REPLAYED)
+    assert proof.evidence == "human"
+    here.arranged.engine.reject(mine.proposal_id, actor="person:ops", why="not now", now=here.arranged.now)
+    engines = here.arranged.propose(StrategyPatch(path="explore", old=0.0, new=0.2))
+    here.hours(6)
+    assert here.fresh(engines).state is ProposalState.REJECTED
+    assert "only a person" in here.fresh(engines).why
+
+
 @pytest.mark.parametrize(
     ("answer", "state"), [("done", ProposalState.AWAITING_APPROVAL), ("no idea", ProposalState.REJECTED)]
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from prx.domain.answers import Answer, NotEnoughData
+from prx.domain.answers import Answer, NotEnoughData, Passed
 from prx.domain.changes import StrategyPatch
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.layers import Layer
@@ -23,7 +23,7 @@ from prx.propose.draft import Draft, PastChange
 from prx.propose.fingerprint import fingerprint
 from prx.propose.risk import risk_of
 from prx.propose.strategylogs import strategy_drafts
-from prx.prove.applying import value_at
+from prx.prove.applying import TOOL_ON, value_at
 from prx.prove.modelpairs import collect_model_pairs
 from prx.prove.offpolicy import ScreenRules, screen
 from prx.prove.pairs import PairState
@@ -56,6 +56,12 @@ def prove_strategy(turn: Turn, proposal: Proposal) -> tuple[Proposal, ProofStep]
     change = proposal.change
     assert isinstance(change, StrategyPatch)
     family = family_of(change.path)
+    if _only_live(change):
+        # the gate lets only a person do this
+        asked = Passed(
+            "no log can speak of what was off until now; a person asked for it, live data will tell"
+        )
+        return proposal, proof_step(REPLAYED, asked, turn.now, evidence="human")
     if family not in _ROUTED:
         answer, numbers = _replay(turn, change, family)
         return proposal, proof_step(REPLAYED, answer, turn.now, numbers=numbers, evidence=OFFLINE)
@@ -118,6 +124,13 @@ def adopt_strategy(turn: Turn, strategy: Strategy, actor: str) -> Version:
             note=f"strategy set by {actor}",
             baseline=baseline,
         )
+
+
+def _only_live(change: StrategyPatch) -> bool:
+    """More exploration, or a tool switched on: there is nothing logged to prove them on."""
+    if change.path == Family.EXPLORE:
+        return float(change.new) > float(change.old or 0.0)
+    return family_of(change.path) is Family.TOOL and change.new == TOOL_ON
 
 
 def _replay(turn: Turn, change: StrategyPatch, family: Family | None) -> tuple[Answer, dict[str, Any]]:

@@ -107,7 +107,10 @@ def screen(choices: Sequence[Choice], rules: ScreenRules) -> tuple[Answer, dict[
     if not used:
         return NotEnoughData("no logged choice would have gone differently"), {"n": 0}
     if all(choice.propensity == 1.0 for choice in used):
-        why = f"all {len(used)} choices were certain; without exploration nothing is known of other models"
+        why = (
+            f"all {len(used)} choices were certain; without exploration nothing is known of other models "
+            "(a person can set explore to 0.03 to 0.2)"
+        )
         return NotEnoughData(why), {"n": len(used)}
     unsupported = _unsupported(used, rules)
     if unsupported:
