@@ -47,7 +47,10 @@ DOCUMENTED: dict[str, set[str]] = {
     "audit verify": set(),
     "audit export": set(),
 }
-TOP = {"demo", "init", "import", "export", "doctor", "evolution"}
+TOP = {
+    *("demo", "init", "serve", "worker", "prompts", "memory", "import", "export", "backup", "restore"),
+    *("doctor", "evolution"),
+}
 
 
 def docs_builder() -> ModuleType:
