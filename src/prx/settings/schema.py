@@ -23,12 +23,10 @@ class MemoryLayer:
         alias="interval",
     )
     compaction_threshold: int = key(
-        10, "Clusters with more entries than this are summarised", keys.Between(2), idle=True
+        10, "Clusters with more entries than this are summarised", keys.Between(2)
     )
-    cluster_similarity: float = key(0.8, "Similarity from which entries share a topic", keys.SHARE, idle=True)
-    min_access_count: int = key(
-        2, "Confirmed uses that keep an entry from being pruned", keys.COUNT_OR_ZERO, idle=True
-    )
+    cluster_similarity: float = key(0.8, "Similarity from which entries share a topic", keys.SHARE)
+    min_access_count: int = key(2, "Confirmed uses that keep an entry from being pruned", keys.COUNT_OR_ZERO)
     risk_threshold: float = key(0.5, "A memory change with less risk than this needs no person", keys.SHARE)
 
 
