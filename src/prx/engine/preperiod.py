@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from statistics import fmean, pvariance
 
 from prx.domain.answers import NotEnoughData
-from prx.domain.scores import DIMENSIONS, SessionScore
+from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.release.breaker import Rate
 from prx.release.watch import COMPOSITE, Level
 from prx.stats.correlation import intraclass_correlation
@@ -110,8 +110,14 @@ def failure_rate(scores: Iterable[SessionScore]) -> Rate:
     return Rate(sum(known), len(known))
 
 
-def levels(scores: Iterable[SessionScore], weights: Mapping[str, float]) -> dict[str, Level]:
-    """Level of the composite and of each dimension, with the spread between days."""
+def levels(
+    scores: Iterable[SessionScore], weights: Mapping[str, float], metrics: Iterable[OwnMetric] = ()
+) -> dict[str, Level]:
+    """Level of the composite, of each dimension and of each own metric, with the spread between days.
+
+    Own metrics count once their session is closed, and are turned so that more is better.
+    """
+    signs = {metric.name: -1.0 if metric.better == "lower" else 1.0 for metric in metrics}
     by_day: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for score in scores:
         day = f"{score.started_at:%Y-%m-%d}"
@@ -120,6 +126,9 @@ def levels(scores: Iterable[SessionScore], weights: Mapping[str, float]) -> dict
             by_day[COMPOSITE][day].append(value)
         for dimension, part in score.dimensions.items():
             by_day[dimension][day].append(part)
+        for name, told in score.metrics.items() if score.closed else ():
+            if name in signs:
+                by_day[name][day].append(signs[name] * told)
     return {metric: _level(days) for metric, days in by_day.items()}
 
 

@@ -9,7 +9,7 @@ from prx.domain.decisions import DecisionOutcome
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PRODUCTION
-from prx.domain.scores import SessionScore
+from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.engine.attempt import attempt
 from prx.engine.context import ENGINE, Context
 from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, failure_rate, levels
@@ -17,6 +17,13 @@ from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, close_breaker, roll_back, undo
 from prx.release.decisions import amend
 from prx.release.watch import COMPOSITE, Level, Regressed, WatchRules, watch
+
+FAMILY_ALPHA = 0.01
+
+
+def deciding(context: Context) -> tuple[OwnMetric, ...]:
+    """The own metrics that a change may not hurt: guardrails, and the primary one."""
+    return tuple(metric for metric in context.fitness.metrics if metric.decides)
 
 
 def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, Any]:
@@ -26,7 +33,8 @@ def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, An
         return context.records.scores(agent=agent, env=PRODUCTION, since=now - span, until=now)
 
     failures = failure_rate(scores(FAILURE_BASELINE))
-    found = levels(scores(PRE_PERIOD), context.settings.fitness.weights.as_dict())
+    weights = context.settings.fitness.weights.as_dict()
+    found = levels(scores(PRE_PERIOD), weights, deciding(context))
     return {
         "failures": [failures.failures, failures.sessions],
         "levels": {
@@ -94,14 +102,17 @@ def _won_live(proposal: Proposal) -> bool:
 
 
 def _rules(turn: Turn) -> WatchRules:
+    own = deciding(turn.context)
     return WatchRules(
         regression_delta=turn.settings.fitness.thresholds.regression_delta,
         max_regression=turn.settings.safety.max_regression_threshold,
+        alpha=FAMILY_ALPHA / (len(DIMENSIONS) + 1 + len(own)),
+        limits={metric.name: metric.margin for metric in own},
     )
 
 
 def _levels(turn: Turn, scores: Sequence[SessionScore]) -> dict[str, Level]:
-    return levels(scores, turn.settings.fitness.weights.as_dict())
+    return levels(scores, turn.settings.fitness.weights.as_dict(), deciding(turn.context))
 
 
 def _before(turn: Turn, proposal: Proposal) -> dict[str, Level]:

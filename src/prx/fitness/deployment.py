@@ -11,6 +11,7 @@ from prx.domain.answers import NotEnoughData
 from prx.domain.errors import InvalidInput
 from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.fitness.curves import log_linear, percentile
+from prx.fitness.metrics import RATE
 from prx.fitness.numbers import exact
 from prx.fitness.rules import FitnessRules
 
@@ -61,7 +62,8 @@ class LatencyPercentiles:
 
 @dataclass(frozen=True, slots=True)
 class MetricFitness:
-    """One own metric: mean over the `sessions` that have it, in the metric's unit; None without any."""
+    """One own metric, in its unit: mean over the `sessions` that have it, None without any; of a rate the
+    share of all sessions so far."""
 
     metric: OwnMetric
     value: float | None
@@ -252,6 +254,9 @@ class _Window:
 
     def _metric(self, metric: OwnMetric) -> MetricFitness:
         total, count = self._told.get(metric.name, (0.0, 0))
+        if metric.type == RATE:
+            # Sessions of which nothing was told yet have no event so far; leaving them out would show 100 %.
+            count = self.sessions
         return MetricFitness(metric, total / count if count else None, count, count / self.sessions)
 
     def _dimension(self, name: str, score: float, configured: float, covered: float) -> DimensionFitness:

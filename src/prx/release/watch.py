@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prx.domain.answers import NotEnoughData
 
@@ -11,13 +11,17 @@ COMPOSITE = "fitness"
 
 @dataclass(frozen=True, slots=True)
 class WatchRules:
-    """Drops that undo a promotion, in fitness points, and the certainty that is asked for."""
+    """Drops that undo a promotion, in fitness points, and the certainty that is asked for.
+
+    `limits`: of own metrics, in their own units; their levels come with a sign so that more is better.
+    """
 
     regression_delta: float = 0.05
     max_regression: float = 0.10
     alpha: float = 0.01 / 7
     min_sessions: int = 30
     tuned_sessions: float = 300.0
+    limits: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ def watch(
         old = before.get(metric)
         if old is None or now.sessions < rules.min_sessions or old.sessions < rules.min_sessions:
             continue
-        limit = rules.regression_delta if metric == COMPOSITE else rules.max_regression
+        usual = rules.regression_delta if metric == COMPOSITE else rules.max_regression
+        limit = rules.limits.get(metric, usual)
         estimate = old.mean - now.mean
         error = math.sqrt(old.squared_error + now.squared_error)
         lower = estimate - _critical(now.sessions, rules) * error

@@ -5,14 +5,20 @@ from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 
+import msgspec
 import pytest
-from arranged import AGENT, Arranged, session
+from arranged import AGENT, START, Arranged, session
 
+from prx.domain.changes import AddLine, PromptPatch
 from prx.domain.experiments import CONTROL, TREATMENT, Experiment, ExperimentStatus, Look
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import Feedback, Record
+from prx.domain.scores import OwnMetric, SessionScore
 from prx.engine.engine import Engine
 from prx.engine.intake import rules_for
+from prx.engine.preperiod import levels
+from prx.engine.watching import freeze_baseline
+from prx.release.promote import promote
 from prx.settings import Experiments, Metric, Settings
 from prx.views.fitness import own_metrics, rules_from
 
@@ -194,3 +200,65 @@ def test_a_new_metric_is_read_out_of_what_was_recorded_before() -> None:
     assert engine.score(arranged.now) == 1
     assert [s.metrics for s in arranged.context.records.scores(agent=AGENT)] == [{"basket": 7.5}]
     assert engine.score(arranged.now) == 0
+
+
+def promoted(margin: float, better: str, drawn: float) -> tuple[ProposalState, str]:
+    """A promoted change under watch whose sessions have `drawn` as the mean of the guardrail."""
+    values = random.Random(19)
+    arranged = running(
+        settings(basket=Metric(role="guardrail", margin=margin, better=better)), name="basket", values=values
+    )
+    with arranged.context.ledger.view() as view:
+        (experiment,) = view.find(Experiment, agent=AGENT)
+    arranged.engine.cancel_experiment(experiment.experiment_id, actor="person:ann", now=arranged.now)
+    other = PromptPatch(prompt="support", ops=(AddLine(text="- card: a card"),))
+    proposal = arranged.move(arranged.propose(other), *PROVEN)
+    baseline = freeze_baseline(arranged.context, AGENT, arranged.now)
+    with arranged.context.ledger.transaction(now=arranged.now, actor="engine") as tx:
+        promote(tx, proposal, why="arranged", evidence="live", baseline=baseline)
+    for day in range(3):
+        for k in range(PER_DAY):
+            key = f"after-{day}-{k}"
+            at = arranged.now + timedelta(minutes=10 * k)
+            arranged.write(session(key, at, relevance=0.5 + 0.3 * values.random()))
+            arranged.write([told(key, arranged, "basket", values.gauss(drawn, 2))])
+        arranged.pass_hours(24)
+        arranged.engine.advance(arranged.now)
+    with arranged.context.ledger.view() as view:
+        found = view.get(Proposal, proposal.proposal_id)
+    return found.state, found.why
+
+
+@pytest.mark.parametrize(
+    ("margin", "better", "drawn", "state"),
+    [
+        (1.5, "higher", 6.0, ProposalState.ROLLED_BACK),
+        (1.5, "lower", 14.0, ProposalState.ROLLED_BACK),
+        (1.5, "lower", 6.0, ProposalState.WATCHING),
+        (5.0, "higher", 6.0, ProposalState.WATCHING),
+    ],
+)
+def test_a_promoted_change_is_taken_back_when_a_guardrail_falls_beyond_its_margin(
+    margin: float, better: str, drawn: float, state: ProposalState
+) -> None:
+    found, why = promoted(margin, better, drawn)
+    assert found is state
+    assert ("basket fell by" in why) is (state is ProposalState.ROLLED_BACK)
+
+
+def test_a_rate_of_sessions_still_open_is_no_alarm() -> None:
+    """Only what happened is told at first: without the silent sessions every rate would be 100 %."""
+    metric = OwnMetric(name="escalated", type="rate", better="lower", role="guardrail")
+    score = SessionScore(
+        session_id="s",
+        agent=AGENT,
+        env="production",
+        started_at=START,
+        closes_at=START,
+        closed=False,
+        dimensions={"task_completion": 1.0},
+        metrics={"escalated": 1.0},
+    )
+    assert "escalated" not in levels([score], {"task_completion": 1.0}, [metric])
+    closed = msgspec.structs.replace(score, closed=True)
+    assert levels([closed], {"task_completion": 1.0}, [metric])["escalated"].mean == -1.0
