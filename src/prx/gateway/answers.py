@@ -4,10 +4,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from prx.gateway.shapes import wire_tokens
 from prx.gateway.sse import Event
 from prx.gateway.views import Kind
 from prx.live.calls import Call
-from prx.live.shapes import get, tokens_of
+from prx.live.shapes import get
 from prx.live.streams import tell_chat, tell_response
 
 _EXTERNAL_TYPES = frozenset({"server_error", "rate_limit_error", "rate_limit_exceeded", "overloaded_error"})
@@ -129,7 +130,11 @@ class ChatStream:
         if self._unread:
             extra["unread_events"] = self._unread
         call.reply(
-            text=text or None, tokens=tokens_of(self._usage), tool_calls=calls, model=self._model, extra=extra
+            text=text or None,
+            tokens=wire_tokens(self._usage),
+            tool_calls=calls,
+            model=self._model,
+            extra=extra,
         )
         if self._error is not None:
             fail_with(call, self._error)
@@ -233,17 +238,33 @@ def tell_whole(call: Call, kind: Kind, body: bytes) -> Said:
         call.fail("the provider's answer is no JSON object", external=True)
         return Said()
     if kind is Kind.EMBEDDINGS:
-        call.reply(tokens=tokens_of(whole.usage), model=_str(whole.model))
+        call.reply(tokens=wire_tokens(whole.usage), model=_str(whole.model))
     elif kind is Kind.RESPONSES:
         tell_response(call, whole)
     elif isinstance(whole.choices, list) and whole.choices:
-        tell_chat(call, whole)
+        _tell_chat(call, whole)
     elif whole.error is None:
         call.fail("the provider's answer holds no choice", external=True)
     if whole.error is not None:
         fail_with(call, whole.error)
         return Said()
     return said_in_response(whole) if kind is Kind.RESPONSES else _said_in_chat(whole)
+
+
+def _tell_chat(call: Call, whole: Whole) -> None:
+    """As `tell_chat`; a text without tool calls, which is nearly every answer, is read directly."""
+    choice = whole.choices[0]
+    message = choice.get("message") if type(choice) is dict else None
+    if type(message) is not dict or message.get("tool_calls") or type(message.get("content")) is not str:
+        tell_chat(call, whole)
+        return
+    finish = choice.get("finish_reason")
+    call.reply(
+        text=message["content"],
+        tokens=wire_tokens(whole.usage),
+        model=_str(whole.model),
+        extra={"finish_reason": finish} if finish else None,
+    )
 
 
 def tell_error(call: Call, status: int, body: bytes) -> None:

@@ -11,6 +11,7 @@ from prx.gateway.identity import Asked, last_user
 from prx.gateway.journal import Open
 from prx.gateway.metrics import Metrics
 from prx.gateway.recorder import Recorder
+from prx.gateway.shapes import wire_messages
 from prx.gateway.views import Body, Kind
 from prx.gateway.wire import Headers, Scope, Send, sent_back
 from prx.live.calls import Call
@@ -34,6 +35,7 @@ class Exchange:
     started: float
     task: "asyncio.Task[Any] | None"
     session: Session | None = None
+    named: bool = False
     call: Call | None = None
     slot: int | None = None
     waited: float = 0.0
@@ -69,7 +71,7 @@ class Exchange:
         self.session = session
         call = self.call = session.call(
             model=model,
-            messages=messages,
+            messages=wire_messages(messages),
             tools=view.has_tools if view is not None else False,
             streamed=self.streaming,
             ref=self.ours.ref,
@@ -89,14 +91,12 @@ class Exchange:
 
     def told(self, said: Said) -> None:
         """Remember what was served, so that a later request can be recognised as a continuation."""
-        if (
-            self.session is not None
-            and self.view is not None
-            and (said.text or said.call_ids or said.response_id)
-        ):
-            view = self.view
-            asked = view.messages if view.messages is not None else view.input
-            self.recorder.continuations.remember(self.owner, self.session.id, said, last_user(asked))
+        view = self.view
+        # A client that names its conversations does so every time.
+        if self.named or self.session is None or view is None:
+            return
+        asked = view.messages if view.messages is not None else view.input
+        self.recorder.continuations.remember(self.owner, self.session.id, said, last_user(asked))
 
     def finish(self, terminal: Terminal | None = None) -> None:
         """Write the terminal record before the client can see the end of the answer."""

@@ -116,7 +116,7 @@ class Continuations:
     """
 
     def __init__(self, *, key: bytes | None = None, kept: int = 65_536) -> None:
-        self._key = key or secrets.token_bytes(32)
+        self._keyed = hashlib.blake2b(key=key or secrets.token_bytes(32), digest_size=16)
         self._sessions: OrderedDict[bytes, str] = OrderedDict()
         self._kept = kept
 
@@ -175,11 +175,10 @@ class Continuations:
             self._sessions.popitem(last=False)
 
     def _hash(self, *parts: str) -> bytes:
-        digest = hashlib.blake2b(key=self._key, digest_size=16)
-        for part in parts:
-            encoded = part.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(8, "big"))
-            digest.update(encoded)
+        digest = self._keyed.copy()
+        # The lengths in front keep different parts from running into equal bytes.
+        text = ",".join([str(len(part)) for part in parts]) + ":" + "".join(parts)
+        digest.update(text.encode("utf-8", "surrogatepass"))
         return digest.digest()
 
 
@@ -208,7 +207,7 @@ def last_user(messages: Any) -> str:
     """What the user said last in messages as they came over the wire."""
     if isinstance(messages, str):
         return messages
-    for message in reversed(messages if isinstance(messages, list) else ()):
+    for message in reversed(messages) if isinstance(messages, list) else ():
         if isinstance(message, dict) and message.get("role") == "user":
             content = message.get("content")
             return content if isinstance(content, str) else text_of(content)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -110,15 +111,12 @@ class Proxy:
 
     def _exchange(self, scope: Scope, send: Send, ours: Asked, body: bytes, started: float) -> Exchange:
         headers: Headers = scope["headers"]
-        raw = scope.get("raw_path") or scope["path"].encode()
         try:
-            path_agent, path = _split_agent(checked_path(raw))
+            path_agent, path, posted = _place(scope.get("raw_path") or scope["path"].encode())
             agent = agent_of(path_agent, ours.agent)
         except InvalidInput as error:
             raise Refused(400, str(error), "invalid_path") from None
-        kind = Kind.OTHER
-        if scope["method"] == "POST" and path.startswith(b"/v1/"):
-            kind = KIND_OF_PATH.get(path[3:].decode("latin-1"), Kind.OTHER)
+        kind = posted if scope["method"] == "POST" else Kind.OTHER
         return Exchange(
             recorder=self._recorder,
             metrics=self._metrics,
@@ -160,6 +158,7 @@ class Proxy:
             return body
         user = ours.user or (view.user_named if view is not None else None)
         session = recorder.sessions.session(exchange.agent, identity, ours, user)
+        exchange.named = identity.named
         extra: dict[str, Any] = {"session_from": identity.how}
         if ours.attempt:
             extra["client_retry"] = ours.attempt
@@ -252,12 +251,15 @@ def _too_large(limit: int) -> Refused:
     return Refused(413, f"the request body is larger than {limit} bytes", "request_too_large")
 
 
-def _split_agent(path: bytes) -> tuple[str | None, bytes]:
-    """Agent and rest of `/a/NAME/v1/...`; None and the path itself of any other."""
-    if not path.startswith(b"/a/"):
-        return None, path
-    name, slash, rest = path[3:].partition(b"/")
-    return name.decode("latin-1"), slash + rest
+@lru_cache(maxsize=256)
+def _place(raw: bytes) -> tuple[str | None, bytes, Kind]:
+    """Agent, if the path names one, path below it, and what a POST there asks for. Raises: InvalidInput."""
+    path, agent = checked_path(raw), None
+    if path.startswith(b"/a/"):
+        name, slash, rest = path[3:].partition(b"/")
+        agent, path = name.decode("latin-1"), slash + rest
+    kind = KIND_OF_PATH.get(path[3:].decode("latin-1"), Kind.OTHER) if path[:4] == b"/v1/" else Kind.OTHER
+    return agent, path, kind
 
 
 def _watch(exchange: Exchange, receive: Receive) -> None:
