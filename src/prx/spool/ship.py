@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from prx.domain.codec import decode
-from prx.domain.errors import StoreError
+from prx.domain.errors import InvalidInput, StoreError
 from prx.domain.records import Record
 from prx.spool.folder import SHIP_LOCK, Position, position_of, prepare, remove, segments, set_position
 from prx.spool.frames import Frame, Gap, Piece, pieces
@@ -56,7 +56,8 @@ def ship(folder: Path, append: Append, *, now: datetime, retention: timedelta = 
 
     A position moves only after `append` returned; a crash in between sends the batch again. The unfinished
     end of a segment that still has a writer is left for the next run. Segments committed whole stay for
-    `retention`, so that `refill` can use them. Raises: what `append` raises; nothing is lost then.
+    `retention`, so that `refill` can use them. A record that the store refuses as InvalidInput is reported as
+    damage and stays in its segment. Raises: what else `append` raises; nothing is lost then.
     """
     with _only_one(prepare(folder)) as mine:
         if not mine:
@@ -104,13 +105,13 @@ def _ship_segment(segment: Path, position: Position, run: _Run, now: datetime) -
 
 
 def _hand_over(segment: Path, batch: Sequence[Piece], run: _Run, *, sealed: bool = False) -> bool:
-    """Give a batch to the store; whether it held a record that this release cannot read."""
-    records: list[Record] = []
+    """Give a batch to the store; whether it held a record that this release cannot read or store."""
+    read: list[tuple[Frame, Record]] = []
     unreadable = False
     for piece in batch:
         if isinstance(piece, Frame):
             try:
-                records.append(decode(piece.payload, Record))  # type: ignore[arg-type]
+                read.append((piece, decode(piece.payload, Record)))  # type: ignore[arg-type]
             except StoreError as error:
                 unreadable = True
                 run.damaged.append(Damage(segment.name, piece.start, piece.end, str(error)))
@@ -119,10 +120,24 @@ def _hand_over(segment: Path, batch: Sequence[Piece], run: _Run, *, sealed: bool
         elif sealed:
             why = "the writer died inside this frame; it was never acknowledged"
             run.damaged.append(Damage(segment.name, piece.start, piece.end, why))
-    if records:
-        run.new += run.append(records)
-        run.records += len(records)
-    return unreadable
+    return _store(segment, read, run) or unreadable
+
+
+def _store(segment: Path, read: Sequence[tuple[Frame, Record]], run: _Run) -> bool:
+    """Append what was read; whether the store refused a record for what is in it. One such record must
+    not hold up all that follow, so it is named as damage and kept where it is."""
+    if not read:
+        return False
+    try:
+        run.new += run.append([record for _, record in read])
+    except InvalidInput as error:
+        if len(read) == 1:
+            run.damaged.append(Damage(segment.name, read[0][0].start, read[0][0].end, str(error)))
+            return True
+        refused = [_store(segment, (one,), run) for one in read]
+        return any(refused)
+    run.records += len(read)
+    return False
 
 
 def _batches(found: Iterator[Piece]) -> Iterator[list[Piece]]:

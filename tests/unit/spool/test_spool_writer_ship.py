@@ -1,6 +1,7 @@
 import errno
 import os
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from spool_records import START, Clock, Store, interaction
 
 from prx.domain.errors import StoreError
-from prx.domain.records import Interaction
+from prx.domain.records import Interaction, Record
+from prx.domain.times import to_micros
 from prx.spool.folder import RESERVE, Position, position_of, segments, usage
 from prx.spool.frames import frame
 from prx.spool.ship import refill, ship
@@ -319,3 +321,34 @@ def test_an_unreadable_position_starts_over_instead_of_losing(
     assert position_of(segment) == Position()
     ship(tmp_path, store.append, now=START)
     assert list(store.kept) == ["a"]
+
+
+def test_a_record_that_the_store_refuses_holds_up_none_of_the_others(tmp_path: Path, clock: Clock) -> None:
+    class Choosy(Store):
+        def append(self, records: Sequence[Record]) -> int:
+            for record in records:
+                to_micros(record.at)  # as both record stores do
+            return super().append(records)
+
+    store = Choosy()
+    bad = interaction("no zone", at=START.replace(tzinfo=None))
+    spool = writer(tmp_path, clock)
+    spool.append([interaction("a"), bad, interaction("b")])
+    spool.close()
+    shipped = ship(tmp_path, store.append, now=START)
+    assert (list(store.kept), shipped.records, shipped.finished) == (["a", "b"], 2, 1)
+    assert [damage.why for damage in shipped.damaged] == [
+        "2026-12-01T08:00:00 has no zone; pass an aware time such as datetime.now(UTC)"
+    ]
+    assert position_of(segments(tmp_path)[0]).held, "the refused record stays until a person looked at it"
+    assert ship(tmp_path, store.append, now=START).damaged == ()
+
+
+def test_a_store_that_is_down_stops_the_shipping_and_moves_no_position(tmp_path: Path, clock: Clock) -> None:
+    def down(_records: Sequence[Record]) -> int:
+        raise StoreError("the disk is full")
+
+    writer(tmp_path, clock).append([interaction("a")])
+    with pytest.raises(StoreError, match="disk is full"):
+        ship(tmp_path, down, now=START)
+    assert position_of(segments(tmp_path)[0]) == Position()
