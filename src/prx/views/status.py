@@ -87,7 +87,11 @@ def status(view: View, settings: Settings, agent: str) -> Status:
         experiments_running=len(running),
         open_incidents=sum(one.acknowledged_at is None for one in view.find(Incident, agent=agent)),
         no_experiment_because=_blocked(proposals),
-        hints=(*_hints(settings, agent, pointer is not None, waiting), *_others(view, agent)),
+        hints=(
+            *_alerts(control),
+            *_hints(settings, agent, pointer is not None, waiting),
+            *_others(view, agent),
+        ),
     )
 
 
@@ -165,6 +169,10 @@ def _hints(settings: Settings, agent: str, served: bool, waiting: tuple[str, ...
     if waiting:
         hints.append("waiting for you: prx evolution proposals --state awaiting_approval")
     return (*hints, *settings.notes)
+
+
+def _alerts(control: Control) -> tuple[str, ...]:
+    return tuple(f"open alert since {since[:16]}: {key}" for key, since in sorted(control.alerts.items()))
 
 
 def _others(view: View, agent: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Where state lives: `$PRX_HOME`, and the files in it."""
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def installation_secret(home: Path, ids: Ids) -> str:
 
 def _make_secret(path: Path, secret: str) -> None:
     """Whole or not at all; of two processes that make one at the same time the first wins."""
-    own = path.with_name(f".{path.name}.{os.getpid()}")
+    own = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(secret + "\n")
     try:

@@ -18,6 +18,7 @@ from prx.engine.engine import Engine
 from prx.engine.lease import leased
 from prx.engine.report import Report
 from prx.settings import Fitness, Settings
+from prx.views.status import status
 
 OTHER = "zeta"
 
@@ -240,3 +241,12 @@ def test_a_session_that_cannot_be_scored_holds_up_no_other(monkeypatch: pytest.M
     arranged.engine.score(later, report)
     assert [s.session_id for s in arranged.context.records.scores()] == ["good"]
     assert [(step.what, step.subject) for step in report.steps] == [("scoring", "bad")]
+
+
+def test_status_names_what_is_open() -> None:
+    arranged, store = two_agents()
+    store.error = StoreError("records.sqlite cannot be read; check the disk")
+    arranged.engine.advance(arranged.now)
+    with arranged.context.ledger.view() as view:
+        hints = status(view, arranged.context.settings, AGENT).hints
+    assert f"open alert since 2026-03-02T00:00: step:analysis/{AGENT}" in hints
