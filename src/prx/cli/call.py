@@ -134,6 +134,9 @@ def _language(text: str) -> str:
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if isinstance(value, str) and not value.strip():
+        # a script's unset variable must not act on the default agent or folder
+        raise click.BadParameter("it is empty; give a value or leave the option out")
     if value:
         context.meta[f"{_META}{parameter.name}"] = value
 

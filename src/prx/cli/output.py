@@ -17,8 +17,12 @@ from prx.views.fullform import full
 NARROW = 80
 WIDE = 150
 _GAP = 2
-# recorded text may hold terminal commands; only the line break and the tab may pass
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# recorded text may hold terminal commands, reordering marks, or words that nobody sees and a model reads;
+# only the line break and the tab may pass, and the joiners that emoji and some scripts need
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +146,14 @@ def _coloured(line: str, colour: str | None) -> str:
 
 def to_line(value: Any) -> str:
     """A value of a record on one line, as JSON."""
-    return json.dumps(full(value), ensure_ascii=False)
+    return harmless(json.dumps(full(value), ensure_ascii=False))
 
 
 def to_json(value: Any) -> str:
     """One JSON document, every field present."""
-    text = json.dumps(full(value), indent=2, ensure_ascii=False, allow_nan=False)
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return harmless(json.dumps(full(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def harmless(written: str) -> str:
+    """JSON with every character that would steer a terminal escaped; it means the same."""
+    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], written)

@@ -11,6 +11,8 @@ from prx.domain.layers import Layer, parse_layer
 from prx.domain.times import parse_duration
 
 E = TypeVar("E", bound=StrEnum)
+_LONGEST = timedelta(days=99_999)
+_MOST_ROWS = 2**31 - 1
 
 
 class LayerType(click.ParamType[Layer]):
@@ -38,13 +40,28 @@ class DurationType(click.ParamType[timedelta]):
         if isinstance(value, timedelta):
             return value
         try:
-            return parse_duration(str(value))
+            span = parse_duration(str(value))
         except InvalidInput as error:
             self.fail(str(error), param, ctx)
+        if span > _LONGEST:
+            self.fail(f"{str(value)!r} is longer than any record; use at most {_LONGEST.days}d", param, ctx)
+        return span
+
+
+class CountType(click.IntRange):
+    """How many rows at most, from 1 on; more than any store can hold is the same as all."""
+
+    def __init__(self) -> None:
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error that names the range."""
+        return min(super().convert(value, param, ctx), _MOST_ROWS)
 
 
 LAYER = LayerType()
 DURATION = DurationType()
+COUNT = CountType()
 
 
 def words_of(kind: type[E]) -> click.Choice[str]:

@@ -151,9 +151,10 @@ def test_a_plot_can_be_written_as_svg(terminal: Terminal) -> None:
 def test_recorded_text_cannot_steer_the_terminal(terminal: Terminal) -> None:
     from prx.cli.output import Column, table, to_json, wrapped
 
-    hostile = "\x1b[2Jboo\x9b31m\u202e"
+    unseen = "\N{TAG LATIN SMALL LETTER A}\N{ZERO WIDTH SPACE}\N{RIGHT-TO-LEFT MARK}\N{LINE SEPARATOR}"
+    hostile = f"\x1b[2Jboo\x9b31m\u202e{unseen}"
     for shown in (table((Column("a"),), [(hostile,)], 80), wrapped(hostile, 80), to_json({"a": hostile})):
-        assert not [character for character in shown if ord(character) in {0x1B, 0x9B, 0x202E}]
+        assert not set(shown) & {"\x1b", "\x9b", "\u202e", *unseen}
     assert json.loads(to_json({"a": hostile}))["a"] == hostile
 
 

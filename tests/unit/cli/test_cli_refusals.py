@@ -20,6 +20,8 @@ from prx.domain.errors import ModelUnavailable
         ("evolution history --level l9", "no layer is called 'l9'"),
         ("evolution decisions --last 5", "'5' is no duration"),
         ("evolution decisions --last 0d", "is no duration"),
+        ("evolution decisions --last 100000d", "use at most 99999d"),
+        ("evolution fitness --history --last 999999d", "use at most 99999d"),
         ("evolution decisions --verdict maybe", "'maybe' is not one of"),
         ("evolution experiments --details", "--details and --plot need --id"),
         ("evolution experiments --id {experiment} --plot picture.png", "must end in .svg"),
@@ -64,6 +66,43 @@ def test_a_refusal_is_exit_code_1_and_says_what_to_do(terminal: Terminal, line: 
     assert (answer.code, answer.out) == (1, "")
     assert part in answer.err
     assert answer.err.startswith("prx: ")
+    assert terminal.engine.asked == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evolution", "rollback", "", "--yes"),
+        ("evolution", "rollback", " ", "--yes"),
+        ("evolution", "rollback", "--snapshot", "", "--yes"),
+        ("evolution", "kill", "--agent", ""),
+        ("evolution", "advance", "--home", ""),
+        ("evolution", "status", "--config", ""),
+    ],
+)
+def test_an_unset_variable_of_a_script_does_not_act_on_something_else(
+    terminal: Terminal, arguments: tuple[str, ...]
+) -> None:
+    answer = terminal(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert "empty" in answer.err
+    assert terminal.engine.asked == []
+
+
+@pytest.mark.parametrize("line", ["evolution decisions --tail", "evolution history --limit"])
+def test_more_rows_than_any_store_holds_are_all_rows(terminal: Terminal, line: str) -> None:
+    assert terminal(*line.split(), "9" * 23).out == terminal(*line.split(), "1000").out != ""
+
+
+@pytest.mark.parametrize("character", ["\0", "\x1b", "\x9b"])
+def test_a_prompt_with_control_characters_is_refused_with_its_line(
+    terminal: Terminal, character: str
+) -> None:
+    file = terminal.folder / "new.txt"
+    file.write_text(f"Help.\nBe {character}kind.\n", encoding="utf-8")
+    answer = terminal("evolution", "propose", "system", "--file", str(file))
+    assert answer.code == 1
+    assert f"U+{ord(character):04X} in line 2" in answer.err
     assert terminal.engine.asked == []
 
 

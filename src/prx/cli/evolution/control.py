@@ -1,5 +1,6 @@
 """What a person tells the engine: approve, reject, confirm, propose, roll back, pause, resume, kill."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from prx.views.identify import identify
 from prx.views.proposals import proposal_view
 
 _MAX_PROMPT = 1_000_000
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 @click.command(cls=AgentLeaf)
@@ -35,6 +37,8 @@ def rollback(
     Without a version: undo the last applied change. On a terminal it says what it would do and asks first.
     """
     call = Call.of(context)
+    if (target is not None and not target.strip()) or (snapshot is not None and not snapshot.strip()):
+        raise click.UsageError("the version is empty; name one, or leave it out to undo the last change")
     with call.app() as app:
         what = app.engine.rollback_preview(call.agent, target=target, layer=layer, snapshot=snapshot)
         if not yes and not call.json and sys.stdin.isatty():
@@ -182,6 +186,12 @@ def _read(file: str) -> str:
         raise InvalidInput(f"{file} cannot be read ({error.strerror}); give a readable file") from error
     if not text.strip():
         raise InvalidInput(f"{file} holds no text; a prompt cannot be empty")
+    if found := _UNPRINTABLE.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise InvalidInput(
+            f"{file} holds the control character U+{ord(found[0]):04X} in line {line}; "
+            "a prompt is plain text, take it out"
+        )
     if len(text) > _MAX_PROMPT:
         raise InvalidInput(f"{file} holds {len(text)} characters; a prompt may have {_MAX_PROMPT}")
     return text

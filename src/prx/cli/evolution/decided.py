@@ -6,7 +6,7 @@ from typing import TypeVar
 import click
 
 from prx.cli.call import AgentLeaf, Call
-from prx.cli.parameters import DURATION, LAYER, words_of
+from prx.cli.parameters import COUNT, DURATION, LAYER, words_of
 from prx.cli.text.decided import (
     decision_text,
     decisions_text,
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @click.command(cls=AgentLeaf)
-@click.option("--tail", type=click.IntRange(1), help="The newest N only.")
+@click.option("--tail", type=COUNT, help="The newest N only.")
 @click.option("--layer", "--level", "-l", type=LAYER, help="One layer only.")
 @click.option("--last", type=DURATION, metavar="SPAN", help="Of this span only, such as 30d.")
 @click.option("--verdict", type=words_of(Verdict), help="With this verdict only.")
@@ -91,7 +91,7 @@ def stats(context: click.Context, last: timedelta | None) -> None:
 @click.option("--id", "proposal_id", metavar="ID", help="One proposal in full, with its diff and checks.")
 @click.option("--state", type=words_of(ProposalState), help="In this state only.")
 @click.option("--layer", "--level", "-l", type=LAYER, help="One layer only.")
-@click.option("--limit", "-n", type=click.IntRange(1), default=20, show_default=True, help="Rows at most.")
+@click.option("--limit", "-n", type=COUNT, default=20, show_default=True, help="Rows at most.")
 @click.pass_context
 def proposals(
     context: click.Context, proposal_id: str | None, state: str | None, layer: Layer | None, limit: int

@@ -3,7 +3,7 @@
 import click
 
 from prx.cli.call import AgentLeaf, Call
-from prx.cli.parameters import LAYER
+from prx.cli.parameters import COUNT, LAYER
 from prx.cli.text.digest import digest_text
 from prx.cli.text.engine import history_text, report_text, status_text
 from prx.domain.errors import InvalidInput
@@ -32,7 +32,7 @@ def status(context: click.Context) -> None:
 
 
 @click.command(cls=AgentLeaf)
-@click.option("--limit", "-n", type=click.IntRange(1), default=20, show_default=True, help="Rows at most.")
+@click.option("--limit", "-n", type=COUNT, default=20, show_default=True, help="Rows at most.")
 @click.option("--layer", "--level", "-l", type=LAYER, help="One layer only: L1, L2, L3 or its name.")
 @click.pass_context
 def history(context: click.Context, limit: int, layer: Layer | None) -> None:

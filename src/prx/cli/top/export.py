@@ -8,7 +8,7 @@ import click
 
 from prx.cli.application import App
 from prx.cli.call import AgentLeaf, Call
-from prx.cli.output import pairs
+from prx.cli.output import harmless, pairs
 from prx.domain.codec import encode
 from prx.domain.decisions import Decision
 from prx.domain.errors import InvalidInput
@@ -55,7 +55,7 @@ def _rows(app: App, view: View, agent: str, subject: str) -> Iterator[Any]:
 
 
 def _to_screen(rows: Iterator[Any]) -> int:
-    return _write(rows, lambda line: click.echo(line, nl=False))
+    return _write(rows, lambda line: click.echo(harmless(line), nl=False))
 
 
 def _to_file(rows: Iterator[Any], path: Path, force: bool) -> int:

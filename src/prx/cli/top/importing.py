@@ -1,5 +1,6 @@
 """`prx import`: recorded traffic out of files."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -84,8 +85,8 @@ def result_text(one: ImportResult, width: int | None) -> str:
 
 
 def _next(agent: str) -> str:
-    chosen = "" if agent == "default" else f" --agent {agent}"
-    return f"Next: prx evolution fitness --breakdown{chosen}"
+    chosen = "" if agent == "default" else f" --agent {shlex.quote(agent)}"
+    return clean(f"Next: prx evolution fitness --breakdown{chosen}")
 
 
 @contextmanager
