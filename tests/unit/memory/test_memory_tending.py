@@ -72,6 +72,12 @@ def test_no_protected_fact_is_lost_by_an_accepted_compaction(seed: int) -> None:
     assert protected([entry.text for entry in originals.values()]) == protected(texts)
 
 
+@pytest.mark.slow
+def test_no_protected_fact_is_lost_over_a_thousand_memories() -> None:
+    for seed in range(1000):
+        test_no_protected_fact_is_lost_by_an_accepted_compaction(seed)
+
+
 def test_the_seeded_memories_are_compacted_often_enough_to_prove_something() -> None:
     changed = sum(cycle(generated(seed), MemoryState(), IDS)[0] is not None for seed in range(100))
     assert changed > 50
