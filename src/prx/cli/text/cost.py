@@ -1,7 +1,7 @@
 """The cost of evolution as text."""
 
 from prx.cli.output import Column, blocks, pairs, table
-from prx.cli.text.words import NOTHING, count, number, percent, titled
+from prx.cli.text.words import count, number, percent, titled
 from prx.domain.answers import NotEnoughData
 from prx.views.cost import Cost
 
@@ -46,7 +46,7 @@ def cost_text(found: Cost, width: int | None, *, forecast: bool) -> str:
             if isinstance(heading, NotEnoughData)
             else f"{_usd(heading)} USD at the end of the month, at the pace so far"
         )
-        parts.append(pairs((("Forecast", told), ("", _against(found))), width))
+        parts.append(pairs((("Forecast", told + _against(found)),), width))
         if found.months:
             earlier = [(month, _usd(usd)) for month, usd in found.months]
             parts.append(
@@ -64,9 +64,9 @@ def _limit(found: Cost) -> str:
 
 def _against(found: Cost) -> str:
     if found.limit_usd is None or isinstance(found.forecast_usd, NotEnoughData):
-        return NOTHING
+        return ""
     word = "above" if found.forecast_usd > found.limit_usd else "within"
-    return f"{word} the limit of {_usd(found.limit_usd)} USD"
+    return f"; {word} the limit of {_usd(found.limit_usd)} USD"
 
 
 def _usd(value: float) -> str:
