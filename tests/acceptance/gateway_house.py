@@ -19,6 +19,7 @@ from aiohttp import web
 from prx.domain.codec import decode
 from prx.domain.records import Interaction, Record
 from prx.gateway.opening import open_gateway
+from prx.gateway.prompts.learner import LearnRules
 from prx.gateway.rules import GatewayRules
 from prx.gateway.server import Gateway, listen
 from prx.spool.folder import segments
@@ -168,14 +169,14 @@ class Running:
 
 
 @contextmanager
-def gateway(home: Path, upstream: str, **rules: Any) -> Iterator[Running]:
+def gateway(home: Path, upstream: str, *, learn: LearnRules | None = None, **rules: Any) -> Iterator[Running]:
     rules = {"port": 0, "drain_seconds": 5.0} | rules
     chosen = GatewayRules(upstream=upstream, home=home, **rules)
     listener = listen(chosen)
     loop = _Loop()
 
     async def start() -> tuple[Gateway, Any]:
-        one = open_gateway(chosen, config=None, env={})
+        one = open_gateway(chosen, config=None, env={}, learn=learn)
         started = asyncio.Event()
         task = asyncio.get_running_loop().create_task(one.run(listener, started))
         await started.wait()

@@ -9,20 +9,24 @@ import mmap
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
 from prx.domain.codec import encode
-from prx.domain.records import Interaction, Record, Terminal
+from prx.domain.records import Interaction, Record, SessionEnd, Terminal
+from prx.spool.content import Content, payload
 from prx.spool.folder import segments
 from prx.spool.frames import Frame, pieces
+from prx.spool.redact import CREDENTIALS, redact
 
 SUFFIX = ".open"
 _SLOT = 1024
 _SLOTS = 4096
 _HEAD = 3
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WHY = "the gateway died while this request was under way"
 
 
@@ -36,6 +40,16 @@ class Open(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     streamed: bool = False
     version: str | None = None
     ref: str | None = None
+
+
+@lru_cache(maxsize=4096)
+def storable(text: str) -> str:
+    """A key as the spool will hold it: itself, or its digest where it holds a credential."""
+    if redact(text, CREDENTIALS) == text:
+        return text
+    probe = SessionEnd(record_id="", at=_EPOCH, session_id=text)
+    kept: str = msgspec.json.decode(payload(probe, Content.FULL) or b"{}")["session_id"]
+    return kept
 
 
 class Journal:
@@ -58,6 +72,12 @@ class Journal:
         if not self._free:
             self.unkept += 1
             return None
+        opened = msgspec.structs.replace(
+            opened,
+            session_id=storable(opened.session_id),
+            model=storable(opened.model),
+            ref=opened.ref and storable(opened.ref),
+        )
         body = encode(opened)
         if len(body) > _SLOT - _HEAD:
             body = encode(msgspec.structs.replace(opened, model=opened.model[:100], ref=None))

@@ -41,6 +41,10 @@ class Gateway:
         self._hurry = asyncio.Event()
         self.port = rules.port
 
+    def managed(self, agent: str) -> tuple[str, ...]:
+        """Names of the agent's accepted prompts, as they are served now."""
+        return self._prompts.names(agent)
+
     def stop(self) -> None:
         """Begin to stop; a second call stops without draining."""
         if self._stop.is_set():

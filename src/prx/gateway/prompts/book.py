@@ -15,6 +15,7 @@ from prx.gateway.prompts.store import Learned, PromptFiles
 from prx.gateway.prompts.template import Template, parse, slot_names
 from prx.gateway.views import Body, SystemText, system_text, with_system_text
 from prx.live.session import Session
+from prx.spool.redact import CREDENTIALS, redact
 
 _LOG = logging.getLogger("prx.gateway")
 _WAITING = 1000
@@ -89,6 +90,10 @@ class PromptBook:
     def agents(self) -> tuple[str, ...]:
         """Agents with accepted prompts."""
         return tuple(self._managed)
+
+    def names(self, agent: str) -> tuple[str, ...]:
+        """Names of an agent's accepted prompts."""
+        return tuple(one.name for one in self._managed.get(agent, ()))
 
     def apply(self, session: Session, agent: str, user: str | None, view: Body, body: bytes) -> bytes:
         """See `prx.gateway.proxy.Prompts`."""
@@ -184,6 +189,10 @@ class PromptBook:
 
     def _settle(self, agent: str, learner: Learner, kind: Kind) -> None:
         template = kind.template
+        if redact(template.text, CREDENTIALS) != template.text:
+            self._metrics.prompts["holds_credential"] += 1
+            _LOG.warning("a system prompt holds a credential; it passes as it is and is not managed")
+            return
         taken = {name for of, name in self._learned if of == agent}
         taken |= {one.name for one in self._managed.get(agent, ())}
         names = ("system" if n == 1 else f"system-{n}" for n in range(1, len(taken) + 2))
