@@ -21,6 +21,7 @@ from prx.prove.applying import treated_part
 from prx.release.applied import current
 
 LIFETIME = timedelta(days=60)
+NEUTRAL = "neutral"
 FAILED_STATES = (ProposalState.REJECTED, ProposalState.ROLLED_BACK)
 OPEN_STATES = tuple(
     state
@@ -126,6 +127,7 @@ def past_changes(view: View, agent: str, layer: Layer) -> tuple[PastChange, ...]
     return tuple(
         PastChange(past.fingerprint, past.change, past.why)
         for past in view.find(Proposal, agent=agent, layer=layer, state=FAILED_STATES)
+        if not past.work.get(NEUTRAL)
     )
 
 

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from prx.domain.decisions import DecisionOutcome
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
@@ -12,6 +14,7 @@ from prx.domain.records import PRODUCTION
 from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.engine.attempt import attempt
 from prx.engine.context import ENGINE, Context
+from prx.engine.filing import NEUTRAL
 from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, failure_rate, levels
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, close_breaker, roll_back, undo
@@ -94,6 +97,8 @@ def _end_window(turn: Turn, proposal: Proposal, scores: Sequence[SessionScore]) 
     with turn.transaction() as tx:
         roll_back(tx, tx.version(proposal.agent, proposal.version or ""), why, "timed_revert")
         amend(tx, proposal.decision_id, why, outcome=DecisionOutcome.NEUTRAL)
+        reverted = tx.get(Proposal, proposal.proposal_id)
+        tx.put(msgspec.structs.replace(reverted, work={**reverted.work, NEUTRAL: True}))
     turn.report.add("confirm", proposal.proposal_id, "not_enough_data", why)
 
 

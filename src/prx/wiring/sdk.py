@@ -19,6 +19,7 @@ from prx.live.poller import ServingPoller
 from prx.settings import Settings, load
 from prx.spool.content import Content
 from prx.spool.writer import SpoolRules, SpoolWriter
+from prx.wiring.memories import local_recall
 from prx.wiring.paths import config_file, home_folder, prepare_home, spool_folder
 from prx.wiring.stores import open_ledger
 
@@ -52,6 +53,7 @@ def open_evolution(
         return Evolution(lambda agent: Serving(agent=agent), lambda _record: None, ids=ids, now=now)
     source = _Champions(settings, folder, ids)
     poller = ServingPoller(source.read, poll_seconds)
+    recaller = local_recall(folder, source.ledger)
 
     def sink(record: Record) -> None:
         writer.append((record,))
@@ -63,9 +65,10 @@ def open_evolution(
     def close() -> None:
         poller.close()
         writer.close()
+        recaller.close()
         source.close()
 
-    return Evolution(poller, sink, ids=ids, now=now, flush=flush, on_close=close)
+    return Evolution(poller, sink, ids=ids, now=now, flush=flush, recaller=recaller, on_close=close)
 
 
 def default_evolution() -> Evolution:
@@ -82,13 +85,19 @@ class _Champions:
     def __init__(self, settings: Settings, home: Path, ids: Ids) -> None:
         self._settings, self._home, self._ids = settings, home, ids
         self._ledger: Ledger | None = None
+        self._lock = threading.Lock()
 
     def read(self, agent: str) -> Serving:
         """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
-        if self._ledger is None:
-            self._ledger = open_ledger(self._settings, self._home, self._ids)
-        with self._ledger.view() as view:
+        with self.ledger().view() as view:
             return serving(view, agent)
+
+    def ledger(self) -> Ledger:
+        """The open ledger of this process. Raises: EvolutionError when it cannot be opened."""
+        with self._lock:
+            if self._ledger is None:
+                self._ledger = open_ledger(self._settings, self._home, self._ids)
+            return self._ledger
 
     def close(self) -> None:
         """Release the store."""
