@@ -24,7 +24,9 @@ from prx.records.port import RecordStore
 from prx.settings import ModelRole, Settings, load
 from prx.spool.ship import Shipped, ship
 from prx.views.fitness import rules_from
+from prx.wiring.auditheads import AuditHeads, Signed, audit_heads
 from prx.wiring.decisionfiles import DecisionFiles, export_rules
+from prx.wiring.memories import engine_memory
 from prx.wiring.paths import (
     config_file,
     home_folder,
@@ -50,6 +52,7 @@ class App:
     agent: str
     now: Callable[[], datetime]
     decision_files: DecisionFiles | None = None
+    audit_heads: AuditHeads | None = None
 
     def ship(self) -> Shipped:
         """Bring spooled records into the store."""
@@ -61,7 +64,16 @@ class App:
         fenced(report, "shipping", "spool", self.ship)
         report.extend(self.engine.advance(self.now(), safety_only=safety_only))
         self.export_decisions(report)
+        self.sign_audit_head(report)
         return report
+
+    def sign_audit_head(self, report: Report) -> None:
+        """Write the signed head of the audit log to its second place where that is due; never fails."""
+        done = self.audit_heads.follow(self.now()) if self.audit_heads else Signed()
+        if done.why:
+            report.add("audit_head", "audit log", "error", done.why)
+        elif done.head is not None:
+            report.add("audit_head", "audit log", "done", f"signed row {done.head.seq}")
 
     def serving_usd(self, agent: str) -> float | None:
         """What the agent's own traffic cost in the last 30 days, US dollars; None where no price is known."""
@@ -83,6 +95,8 @@ class App:
         """Bring the decision files up to date, and release the stores."""
         if self.decision_files and not self.decision_files.failed:
             self.export_decisions()
+        if self.engine.context.memory is not None:
+            self.engine.context.memory.close()
         self.records.close()
         self.ledger.close()
 
@@ -123,12 +137,23 @@ def open_app(
         fitness=rules_from(chosen),
         ids=used_ids,
         models=models or configured_models(chosen, ledger, records, agent, now),
+        memory=engine_memory(folder),
         sample_key=installation_secret(folder, used_ids),
         owner=f"{socket.gethostname()}-{os.getpid()}",
     )
     rules = export_rules(chosen, folder)
     files = DecisionFiles(ledger, rules) if rules else None
-    app = App(chosen, ledger, records, Engine(context), folder, agent, now, files)
+    app = App(
+        chosen,
+        ledger,
+        records,
+        Engine(context),
+        folder,
+        agent,
+        now,
+        files,
+        audit_heads(ledger, chosen, folder),
+    )
     app.export_decisions()
     return app
 
