@@ -16,6 +16,9 @@ def conflicts(settings: Settings) -> Iterator[tuple[Path, str]]:
     yield from _experiments(settings)
     yield from _models(settings.models)
     yield from _lists(settings)
+    if bool(settings.audit.head_file) != bool(settings.audit.head_key):
+        missing = "head_key" if settings.audit.head_file else "head_file"
+        yield ("audit",), f"audit.{missing} is missing; give head_file and head_key, or neither"
     if settings.judge.max_tasks < settings.judge.min_tasks:
         yield (
             ("judge", "max_tasks"),

@@ -420,6 +420,22 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Audit:
+    """Signed heads of the audit log in a second place, so that even the store's owner cannot rewrite it."""
+
+    head_file: str = key(
+        "", "File, best of another user or machine, that gets a head every 100 rows or 10 minutes"
+    )
+    head_key: str = key(
+        "",
+        "Key that signs the heads, 16 characters or more; write it as env:NAME or file:PATH",
+        keys.SIGNING_KEY,
+        secret=True,
+        required=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The switches of the engine as a whole.
 
@@ -445,6 +461,7 @@ class Settings:
     watch: Watch = Watch()
     record: Record = Record()
     store: Store = Store()
+    audit: Audit = Audit()
     metrics: Mapping[str, Metric] = field(default_factory=lambda: _NO_METRICS)
     file: Path | None = field(default=None, compare=False, metadata={"outside": True})
     notes: tuple[str, ...] = field(default=(), compare=False, metadata={"outside": True})

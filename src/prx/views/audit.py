@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from prx.domain.answers import Failed
 from prx.domain.events import AuditRow
 from prx.ledger.audit import EMPTY, Head, verify_chain
+from prx.ledger.heads import Noted, check_heads, missing_head
 from prx.ledger.port import View
 
 PAGE = 1000
@@ -13,13 +14,17 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class AuditCheck:
-    """Whether the chain is whole; `head` is the link to note outside, so that a cut end is seen next time."""
+    """Whether the chain is whole; `head` is the link to note outside, so that a cut end is seen next time.
+
+    `signed_heads`: how many heads of the second place were compared; None where there is none.
+    """
 
     whole: bool
     why: str
     code: str | None
     rows: int
     head: str
+    signed_heads: int | None = None
 
 
 def rows(view: View) -> Iterator[AuditRow]:
@@ -30,8 +35,14 @@ def rows(view: View) -> Iterator[AuditRow]:
         after += len(page)
 
 
-def verify(view: View, *, noted: Head | None = None) -> AuditCheck:
-    """Recompute every link. `noted`: the head as written down outside the store before."""
+def verify(
+    view: View, *, noted: Head | None = None, signed: Noted | None = None, key: bytes = b""
+) -> AuditCheck:
+    """Recompute every link.
+
+    Args: `noted`: the head as written down outside the store before. `signed`, `key`: the signed heads of the
+        second place; then a full rewrite and a cut end are seen up to the newest of them.
+    """
     last = EMPTY
 
     def read() -> Iterator[AuditRow]:
@@ -41,6 +52,10 @@ def verify(view: View, *, noted: Head | None = None) -> AuditCheck:
             yield row
 
     answer = verify_chain(read(), head=noted)
+    if signed is not None and not isinstance(answer, Failed):
+        forged = check_heads(signed, key)
+        answer = forged if isinstance(forged, Failed) else missing_head(rows(view), signed) or answer
     failed = isinstance(answer, Failed)
     code = answer.code if isinstance(answer, Failed) else None
-    return AuditCheck(not failed, answer.why, code, last.seq, f"{last.seq}:{last.hash}")
+    compared = None if signed is None else len(signed.heads)
+    return AuditCheck(not failed, answer.why, code, last.seq, f"{last.seq}:{last.hash}", compared)

@@ -1,12 +1,16 @@
 """The audit log: is it whole, and a copy to keep elsewhere."""
 
+from pathlib import Path
+
 import click
 
 from prx.cli.call import Call, Leaf
 from prx.cli.output import pairs
+from prx.cli.text.words import count
 from prx.domain.codec import encode
 from prx.domain.errors import InvalidInput
 from prx.ledger.audit import Head
+from prx.ledger.heads import Noted, read_heads
 from prx.views.audit import rows
 from prx.views.audit import verify as verify_chain
 
@@ -25,18 +29,27 @@ def audit() -> None:
 )
 @click.pass_context
 def verify(context: click.Context, noted: str | None) -> None:
-    """Recompute every link; exit code 1 when the log was changed."""
+    """Recompute every link; exit code 1 when the log was changed.
+
+    Where `audit.head_file` is set, the signed heads of that file are compared too: then even a log that was
+    rewritten whole is noticed.
+    """
     call = Call.of(context)
     head = _head(noted) if noted else None
     with call.app() as app, app.ledger.view() as view:
-        found = verify_chain(view, noted=head)
+        given = app.settings.audit
+        signed = read_heads(app.home / Path(given.head_file).expanduser()) if given.head_file else None
+        found = verify_chain(view, noted=head, signed=signed, key=given.head_key.encode())
     shown = (
         ("Audit log", "whole" if found.whole else f"NOT WHOLE ({found.code})"),
         ("Checked" if found.whole else "Why", found.why),
         ("Head", found.head),
+        ("Signed", _signed(signed, given.head_file)),
         (
             "Keep",
-            "write the head down elsewhere and give it to the next verify with --head" if found.whole else "",
+            "write the head down elsewhere and give it to the next verify with --head"
+            if found.whole and signed is None
+            else "",
         ),
     )
     call.answer(found, lambda: pairs(shown, call.width))
@@ -52,6 +65,16 @@ def export(context: click.Context) -> None:
     with call.app() as app, app.ledger.view() as view:
         for row in rows(view):
             click.echo(encode(row).decode())
+
+
+def _signed(signed: Noted | None, file: str) -> str:
+    if signed is None:
+        return ""
+    if signed.newest is None:
+        return f"no head in {file} yet"
+    torn = f", {count(signed.torn, 'line')} cut off by a crash" if signed.torn else ""
+    newest = f"newest of row {signed.newest.seq} at {signed.newest.at:%Y-%m-%d %H:%M}"
+    return f"{count(len(signed.heads), 'head')} in {file}, {newest}{torn}"
 
 
 def _head(text: str) -> Head:

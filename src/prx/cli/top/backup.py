@@ -42,7 +42,7 @@ def backup(context: click.Context, file: str, force: bool) -> None:
 @click.option("--force", is_flag=True, help="Set a state folder that is not empty aside; it is not deleted.")
 @click.pass_context
 def restore(context: click.Context, file: str, force: bool) -> None:
-    """Bring back the state that `prx backup` wrote, all of it or nothing.
+    """Bring back what `prx backup` wrote, all of it or nothing.
 
     Hashes, schemas and the audit log of the backup are checked first. Stop every `prx` process before. The
     audit log gets a row that says what was restored.
