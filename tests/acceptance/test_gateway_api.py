@@ -256,7 +256,6 @@ def test_no_key_is_at_rest_while_a_request_is_under_way_or_in_what_is_learned(
     at_rest.append(every_byte(tmp_path))
     assert len(at_rest) == 5
     assert not any(SECRET.encode() in one for one in at_rest)
-    assert not (tmp_path / "prompts" / "learned.json").exists()
 
 
 def test_a_bind_that_others_can_reach_is_refused_without_keys(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from prx.gateway.upstream import Upstream
 from prx.gateway.views import Kind, inflated, with_usage
 from prx.gateway.wire import sent_on
 
+_ERROR_HEAD = 65_536
 _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 
 
@@ -134,7 +135,7 @@ class Relay:
     async def _pass_on(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
         """Pass bytes through as they come; the record holds their number."""
         await exchange.start(answer.status, answer.raw_headers, length=True)
-        size, head = 0, b""
+        size, head, announced = 0, b"", answer.content_length
         while True:
             began = time.perf_counter()
             try:
@@ -146,21 +147,28 @@ class Relay:
                 # Nothing may pretend that the answer is whole: the server closes the connection.
                 raise
             exchange.waited += time.perf_counter() - began
-            if not piece:
-                break
             size += len(piece)
-            if answer.status >= 400 and len(head) < 65_536:
+            if answer.status >= 400 and len(head) < _ERROR_HEAD:
                 head += piece
-            await exchange.body(piece, more=True)
+            if not piece or size == announced:
+                # The record comes before the client can see the end.
+                self._tell_passed(exchange, answer, size, head)
+                exchange.finish()
+            await exchange.body(piece, more=bool(piece))
+            if not piece:
+                return
+
+    def _tell_passed(
+        self, exchange: Exchange, answer: aiohttp.ClientResponse, size: int, head: bytes
+    ) -> None:
         call = exchange.call
-        if call is not None:
-            if answer.status >= 400:
-                coding = answer.headers.get("Content-Encoding")
-                tell_error(call, answer.status, inflated(head, coding, self._rules.recorded_bytes) or b"")
-            else:
-                call.reply(extra={"status": answer.status, "answer_bytes": size})
-        exchange.finish()
-        await exchange.body(b"")
+        if call is None or exchange.ended:
+            return
+        if answer.status >= 400:
+            coding = answer.headers.get("Content-Encoding")
+            tell_error(call, answer.status, inflated(head, coding, self._rules.recorded_bytes) or b"")
+        else:
+            call.reply(extra={"status": answer.status, "answer_bytes": size})
 
     async def _no_answer(self, exchange: Exchange, error: Exception) -> None:
         """The provider could not be reached, or left before it had said anything."""
