@@ -1,12 +1,14 @@
-"""`prx demo`: the whole chain on a simulated model, with a clock that runs fast."""
+"""`prx demo`: the whole chain in a simulated world, with a clock that runs fast."""
 
 import json
 import os
 import random
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,61 +17,58 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from prx.demo.bank import Customers
-from prx.demo.desk import AGENT, Desk
-from prx.demo.judge import SimulatedJudge
+from prx.demo.mirror import MirroredRecords
 from prx.demo.plot import fitness_plot
-from prx.demo.simulated import SimulatedModel
-from prx.demo.story import DAYS, Scene, Story, counts
+from prx.demo.story import DAYS, Story, at_day, counts
+from prx.demo.words import Scene
+from prx.demo.world.desk import AGENT
+from prx.demo.world.flavours import IMPROVABLE, Remembering, World, world_named
+from prx.demo.world.simulation import Simulation, models_of, settings_of, settings_text
 from prx.domain.ids import Ids
 from prx.domain.records import PRODUCTION
 from prx.domain.times import utc_now
-from prx.engine.context import Models
+from prx.engine.engine import Engine
 from prx.fitness.deployment import DeploymentFitness, deployment_fitness
-from prx.settings import Settings
-from prx.settings.loading import DEFAULT_FILE, from_sources
+from prx.memory import open_memory
+from prx.settings.loading import DEFAULT_FILE
 from prx.wiring.app import App, open_app
 from prx.wiring.paths import home_folder
 
-_DAY = timedelta(days=1)
-SHOWN = (
-    "sessions",
-    "interactions",
-    "findings",
-    "proposals",
-    "experiments",
-    "decisions",
-    "versions",
-    "promotions",
-    "rollbacks",
-    "fitness_start",
-    "fitness_end",
-)
-SETTINGS_FILE = """\
-# written by prx demo: the settings that its simulated days ran under
-[self_evolution]
-enabled = true
-auto_apply = true
-
-[self_evolution.l2]
-enabled = true
-schedule = "86400"
-
-[self_evolution.experiments]
-outcome_window_hours = 1.0
-
-[self_evolution.judge]
-live_share = 0.4
-
-[self_evolution.models.judge]
-checker = "exact_label"
-"""
-SIMULATED = "simulated model, simulated customers, accelerated clock; the messages are real (BANKING77)"
+SEED = 7
+VISITS = 140.0
+STRIDE = 8
+CADENCE = 72.0
+SIMULATED = "simulated models, simulated customers, a fast clock; the messages are real (BANKING77)"
+_WINDOW_DAYS = 3.0
+_WIDTH = 80
+_TRUTH = "true_fitness_{}_known_only_to_the_simulation"
+_SHOWN = {
+    "sessions": "sessions",
+    "findings": "findings",
+    "proposals": "proposals",
+    "rejected": "refused before or in a live test",
+    "experiments": "live tests",
+    "experiments_won": "  won",
+    "experiments_lost": "  lost",
+    "experiments_undecided": "  undecided",
+    "promotions": "promoted",
+    "promotions_L1": "  L1 memory",
+    "promotions_L2": "  L2 prompt",
+    "promotions_L3": "  L3 routing",
+    "rollbacks": "rolled back",
+    "versions": "versions",
+    "decisions": "decisions on record",
+    "fitness_start": "measured fitness, first 3 days",
+    "fitness_end": "measured fitness, last 3 days",
+    _TRUTH.format("start"): "true fitness, first day",
+    _TRUTH.format("end"): "true fitness, last day",
+}
 
 
 def run(
     *,
-    seed: int = 7,
+    seed: int = SEED,
+    world: str = IMPROVABLE.name,
     as_json: bool = False,
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -78,52 +77,41 @@ def run(
 ) -> dict[str, Any]:
     """Run the demo and print it; returns what `--json` prints.
 
-    The state stays in the state folder when that is empty, else in a new folder that is named.
+    The state stays in the state folder when that is empty, else in a new folder that is named. Equal seeds,
+    worlds and `now` give equal results. Raises: InvalidInput for a world that does not exist.
     """
+    chosen = demo_world(world)
     environment = os.environ if env is None else env
     end = (now or utc_now()).replace(minute=0, second=0, microsecond=0)
-    folder, own = _folder(home_folder(home, environment))
-    out = Console(stderr=as_json, highlight=False)
-    rng = random.Random(seed)
-    model = SimulatedModel()
     start = end - timedelta(days=days)
-    clock = _Clock(start)
-    app = open_app(
-        home=folder,
-        env={},
-        agent=AGENT,
-        now=clock,
-        ids=Ids(random.Random(seed)),
-        models=Models(agent=model, judge=SimulatedJudge()),
-        settings=demo_settings(),
-        durable=False,
-    )
+    folder, own = _folder(home_folder(home, environment))
+    out = Console(stderr=as_json, highlight=False, soft_wrap=True)
     began = time.monotonic()
+    app, mirror, simulation = _opened(chosen, seed, folder, environment, start)
     try:
-        out.print(f"PRX Evolution demo, seed {seed}: {days} days of a bank's message desk ({SIMULATED})\n")
-        desk = Desk(rng=rng, model=model, ids=Ids(random.Random(seed + 1)), clock=start)
-        with _bar(out) as bar:
-            task = bar.add_task("simulated days", total=days * 24)
-
-            def tell(scene: Scene) -> None:
-                day = f"[dim]day {scene.day:5.1f}[/]"
-                bar.console.print(f"{day}  [bold]{scene.headline}[/]: {_plain(scene.text)}")
-
-            def progress(done: int, _total: int) -> None:
-                bar.update(task, completed=done)
-
-            story = Story(app, desk, Customers(rng), rng, start, tell, progress, days)
+        _open_story(out, chosen, seed, days)
+        with _bar() as bar:
+            task = bar.add_task("simulated days", total=days)
+            story = Story(
+                simulation,
+                lambda scene: _tell(out, scene),
+                lambda day: bar.update(task, completed=day),
+                days=days,
+                scripted=chosen.name == IMPROVABLE.name,
+            )
             story.run()
-        (folder / DEFAULT_FILE).write_text(SETTINGS_FILE, encoding="utf-8")
-        result = {
-            **_result(app, start, end),
+        mirror.settle()
+        text = settings_text(chosen, CADENCE)
+        (folder / DEFAULT_FILE).write_text(f"# written by prx demo\n{text}", encoding="utf-8")
+        result = _result(app, simulation, start, days) | {
             "simulated": True,
+            "world": chosen.name,
             "seed": seed,
             "days": days,
             "home": str(folder),
         }
-        daily = [_fitness(app, start + _DAY * k, start + _DAY * (k + 1)) for k in range(days)]
-        _show(out, result, fitness_plot(daily, story.marks, width=min(out.width, 100)), own)
+        daily = [_measured(app, at_day(start, k), at_day(start, k + 1)) for k in range(days)]
+        _show(out, result, fitness_plot(daily, story.marks, width=min(out.width, _WIDTH)), own)
         out.print(f"\n{time.monotonic() - began:.0f} s.")
     finally:
         app.close()
@@ -132,17 +120,28 @@ def run(
     return result
 
 
-def demo_settings() -> Settings:
-    """The engine is on and may promote prompts by itself; right answers are told, so a checker judges."""
-    return from_sources(SETTINGS_FILE, "the demo's settings", None, {})
+def demo_world(name: str) -> World:
+    """A world as the demo runs it: with memory, and with traffic that a minute can hold."""
+    world = world_named(name)
+    return replace(world, visits=min(world.visits, VISITS), remembers=Remembering())
 
 
-class _Clock:
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
+def _opened(
+    world: World, seed: int, folder: Path, env: Mapping[str, str], start: datetime
+) -> tuple[App, MirroredRecords, Simulation]:
+    app = open_app(
+        home=folder,
+        env=env,
+        ids=Ids(random.Random(f"ledger/{seed}")),
+        models=models_of(world),
+        settings=settings_of(world, CADENCE),
+        durable=False,
+    )
+    mirror = MirroredRecords(app.records)
+    context = replace(app.engine.context, records=mirror, memory=open_memory(), seed=seed)
+    # the key by which sessions are sampled is made with the folder; a fixed one makes equal seeds equal runs
+    engine = Engine(replace(context, sample_key=f"demo/{seed}"))
+    return app, mirror, Simulation(world, seed, engine, start=start, stride=STRIDE)
 
 
 def _folder(home: Path) -> tuple[Path, bool]:
@@ -151,45 +150,64 @@ def _folder(home: Path) -> tuple[Path, bool]:
     return Path(tempfile.mkdtemp(prefix="prx-demo-")), False
 
 
-def _bar(out: Console) -> Progress:
+def _open_story(out: Console, world: World, seed: int, days: int) -> None:
+    out.print(f"[bold]A bank's message desk, {days} days[/] (world {world.name}, seed {seed})", markup=True)
+    intro = (
+        f"Everything here is simulated: {SIMULATED}. An agent routes messages to desks. World: {world.says}. "
+        "PRX Evolution only sees what is recorded; it looks for weak spots, proposes small changes, and keeps "
+        "those that prove better."
+    )
+    out.print(textwrap.fill(intro, _WIDTH), markup=False)
+    out.print()
+
+
+def _tell(out: Console, scene: Scene) -> None:
+    out.print(f"[dim]day {scene.day:4.1f}[/]  [bold]{_plain(scene.headline)}[/]")
+    told = textwrap.wrap(scene.text, _WIDTH, initial_indent=" " * 10, subsequent_indent=" " * 10)
+    for line in told[:2]:
+        out.print(line, markup=False)
+
+
+def _bar() -> Progress:
+    console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:.0f} %"),
-        console=out,
+        console=console,
         transient=True,
-        disable=not out.is_terminal,
+        disable=not console.is_terminal,
     )
 
 
-def _result(app: App, start: datetime, end: datetime) -> dict[str, Any]:
-    window = timedelta(days=3)
+def _result(app: App, simulation: Simulation, start: datetime, days: int) -> dict[str, Any]:
     return {
         **counts(app),
-        "fitness_start": _fitness(app, start, start + window),
-        "fitness_end": _fitness(app, end - window, end),
+        "fitness_start": _measured(app, start, at_day(start, _WINDOW_DAYS)),
+        "fitness_end": _measured(app, at_day(start, days - _WINDOW_DAYS), at_day(start, days)),
+        _TRUTH.format("start"): round(simulation.true_start(), 4),
+        _TRUTH.format("end"): round(simulation.true_fitness(), 4),
     }
 
 
-def _fitness(app: App, start: datetime, end: datetime) -> float | None:
+def _measured(app: App, start: datetime, end: datetime) -> float | None:
     scores = app.records.scores(agent=AGENT, env=PRODUCTION, since=start, until=end)
     found = deployment_fitness(scores, rules=app.engine.context.fitness, start=start, end=end)
     return round(found.score, 4) if isinstance(found, DeploymentFitness) else None
 
 
 def _show(out: Console, result: dict[str, Any], plot: str, own: bool) -> None:
-    table = Table(title="What the run left behind (simulated)", show_header=False)
-    for key in SHOWN:
-        table.add_row(key, str(result[key]))
+    table = Table(title="What the run left behind (simulated)", show_header=False, title_justify="left")
+    for key, name in _SHOWN.items():
+        table.add_row(name, str(result[key]))
     out.print()
     out.print(table)
-    if plot:
-        out.print()
-        out.print(plot, markup=False)
-    out.print("\nLook around in it:")
+    out.print()
+    out.print(plot, markup=False)
+    out.print("\nThe state is kept. Look around in it:")
     if not own:
-        out.print(f"  export PRX_HOME={result['home']}")
-    for command in ("status", "fitness", "experiments", "decisions", "versions list", "incidents"):
+        out.print(f"  export PRX_HOME={result['home']}", markup=False)
+    for command in ("status", "fitness", "experiments", "decisions", "versions", "incidents"):
         out.print(f"  prx evolution {command}")
 
 

@@ -7,14 +7,22 @@ from prx.cli.call import Call, Leaf
 
 @click.command(cls=Leaf)
 @click.option("--seed", type=int, default=7, show_default=True, help="Equal seeds tell equal stories.")
+@click.option(
+    "--world",
+    metavar="NAME",
+    default="improvable",
+    show_default=True,
+    help="What is true in the simulation: improvable, null, harmful, hackable, drift, poisoned, low-traffic "
+    "or outage.",
+)
 @click.pass_context
-def demo(context: click.Context, seed: int) -> None:
-    """Watch the whole loop on a simulated model.
+def demo(context: click.Context, seed: int, world: str) -> None:
+    """Watch the whole loop in a simulated world.
 
-    Real customer messages, a simulated model behind the same protocol as a real one, a fast clock; no key
-    and no network are needed. The state stays, so that every other command can look around in it.
+    Real customer messages, simulated models behind the same protocol as real ones, a fast clock; no key and
+    no network are needed. The state stays, so that every other command can look around in it.
     """
     from prx.demo.run import run
 
     call = Call.of(context)
-    run(home=call.home, seed=seed, as_json=call.json, env=call.outside.env)
+    run(home=call.home, seed=seed, world=world, as_json=call.json, env=call.outside.env)

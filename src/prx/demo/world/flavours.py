@@ -112,7 +112,11 @@ class World:
     remembers: Remembering | None = None
 
 
-IMPROVABLE = World("improvable", "the prompt is weak on two intents and one model is wrong for transfers")
+IMPROVABLE = World(
+    "improvable",
+    "the prompt is weak on two intents and one model is wrong for transfers",
+    popular={"request_refund": 3.5, "pin_blocked": 2.0},
+)
 _ALIKE = tuple(ModelTraits(model.name) for model in MODELS)
 WORLDS: dict[str, World] = {
     world.name: world

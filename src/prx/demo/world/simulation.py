@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from prx.demo.world.bank import PROMPT
 from prx.demo.world.customers import Customers
 from prx.demo.world.desk import AGENT, Desk
 from prx.demo.world.flavours import World
@@ -209,6 +210,10 @@ class Simulation:
                 return self.truth.fitness(self.desk.prompt)
             manifest = view.version(AGENT, pointer.label).manifest
             return self.truth.of(view, manifest, day=self.day if day is None else day)
+
+    def true_start(self) -> float:
+        """True fitness of the app's first prompt on the first day. For reports only."""
+        return self.truth.fitness(PROMPT)
 
     def lives(self) -> list[Life]:
         """Every version that served, in order, with its true gain over the one before it."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prx.demo.world.bank import FOLLOW_UPS, LABELS, PROMPT_NAME, messages, topic_of
+from prx.demo.world.bank import FOLLOW_UPS, LABELS, PROMPT, PROMPT_NAME, messages, topic_of
 from prx.demo.world.customers import Customers
 from prx.demo.world.desk import default_model, request_of
 from prx.demo.world.flavours import World
@@ -77,7 +77,7 @@ class Truth:
         prompts, strategy = view.part(manifest.prompt), view.part(manifest.strategy)
         assert isinstance(prompts, PromptSet)
         assert isinstance(strategy, Strategy)
-        return self.fitness(prompts.texts[PROMPT_NAME], strategy, day=day)
+        return self.fitness(prompts.texts.get(PROMPT_NAME, PROMPT), strategy, day=day)
 
     def _composite(self, dimensions: Mapping[str, float]) -> float:
         weights = {d: w for d, w in self._rules.weights.items() if d in dimensions}
