@@ -153,25 +153,28 @@ def _from_first(
     if text.lstrip()[:1] not in (b"{", b"["):
         yield found
         return
-    held: list[tuple[int, bytes] | Problem] = [first]
-    size = len(text)
+    held = bytearray(text)  # one piece: a list of short lines would take many times their size
+    ended: Problem | None = None
     for entry in lines:
-        held.append(entry)
         if isinstance(entry, Problem):
+            ended = entry
             break
-        size += len(entry[1])
-        if size > MAX_DOCUMENT or (len(held) == 2 and _broken_first(text, entry)):
+        alone = len(held) == len(text)
+        held += b"\n" + entry[1]
+        if len(held) > MAX_DOCUMENT or (alone and _broken_first(text, entry)):
             break
     else:
-        whole = _decoded(number, b"\n".join(line[1] for line in held if not isinstance(line, Problem)))
+        whole = _decoded(number, bytes(held))
         if isinstance(whole, Item):
             yield from _spread(whole)
             return
-    if size > MAX_DOCUMENT:
+    if len(held) > MAX_DOCUMENT:
         limit = MAX_DOCUMENT // 2**20
         yield Problem(number, f"one JSON document of more than {limit} MiB is not read; write it as lines")
-    for entry in held:
-        yield from _from_line(entry)
+    for place, line in enumerate(io.BytesIO(held), number):
+        yield from _from_line((place, line.removesuffix(b"\n")))
+    if ended is not None:
+        yield ended
 
 
 def _broken_first(first: bytes, second: tuple[int, bytes]) -> bool:

@@ -147,3 +147,18 @@ def test_any_bytes_are_items_or_problems(
     path = tmp_path_factory.mktemp("any") / name
     for prefix in (b"", b"\x1f\x8b", b"\xff\xfe", b'{"a":1}\n'):
         assert all(isinstance(e, Item | Problem) for e in read_items(written(path, prefix + content)))
+
+
+def test_a_document_of_very_many_short_lines_takes_memory_like_its_size(tmp_path: Path) -> None:
+    import tracemalloc
+
+    content = b'{"a": [\n' + b"1,\n" * 100_000
+    path = written(tmp_path / "a.json", content)
+    tracemalloc.start()
+    try:
+        found = sum(isinstance(entry, Problem) for entry in read_items(path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == 100_001
+    assert peak < 8 * 2**20, "a list of lines would take 20 MiB here, and gigabytes for a compressed file"
