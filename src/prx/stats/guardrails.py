@@ -102,6 +102,8 @@ def _harm(name: str, found: Composite | NotEnoughData, rule: Guardrail, alpha: f
     said = f"{name} changed by {_said(read.change, rule)} (z {z:.2f}, limit -{limit:.2f})"
     if z <= -limit and read.change <= -rule.harm_at + _ROUNDING:
         return Failed(said, "guardrail_harm")
+    if z <= -limit:
+        return Passed(f"{said}: worse for certain, but by less than {_size(rule.harm_at, rule)}")
     return Passed(f"{said}: no harm shown")
 
 
@@ -113,15 +115,19 @@ def _gate(name: str, found: Composite | NotEnoughData, rule: Guardrail, confiden
     ends = (bounds.low, bounds.high) if rule.better == "higher" else (bounds.high, bounds.low)
     said = f"{name} changed by {_said(ends[0], rule)} to {_said(ends[1], rule)}"
     if bounds.low > -rule.margin:
-        return Passed(f"{said}, within the margin of {rule.margin:g}")
+        return Passed(f"{said}, within the margin of {_size(rule.margin, rule)}")
     if bounds.high < -rule.margin:
-        return Failed(f"{said}, worse than the margin of {rule.margin:g}", "guardrail_regression")
-    return NotEnoughData(f"{said}: not yet shown to be within the margin of {rule.margin:g}")
+        return Failed(f"{said}, worse than the margin of {_size(rule.margin, rule)}", "guardrail_regression")
+    return NotEnoughData(f"{said}: not yet shown to be within the margin of {_size(rule.margin, rule)}")
 
 
 def _said(change: float, rule: Guardrail) -> str:
     shown = change if rule.better == "higher" else -change
-    return f"{shown:+.1%}" if rule.scale == "relative" else f"{shown:+.4g}"
+    return ("-" if shown < 0 else "+") + _size(abs(shown), rule)
+
+
+def _size(change: float, rule: Guardrail) -> str:
+    return f"{change:.1%}" if rule.scale == "relative" else f"{change:.4g}"
 
 
 def _rule(name: str, rules: Mapping[str, Guardrail] | None) -> Guardrail:

@@ -75,6 +75,22 @@ def test_harm_of_a_metric_where_less_is_better_is_a_rise() -> None:
     assert isinstance(gate({"cost": dearer}, {"cost": cost})["cost"], Failed)
 
 
+def test_a_change_is_told_from_its_low_end_to_its_high_end_whichever_way_is_better() -> None:
+    cost = Guardrail(better="lower", scale="relative", margin=0.10)
+    said = gate({"cost": arms(0.02, 4000)}, {"cost": cost})["cost"].why
+    assert said == "cost changed by +1.8% to +4.9%, within the margin of 10.0%"
+    fell = gate({"cost": arms(-0.02, 4000)}, {"cost": cost})["cost"].why
+    assert fell == "cost changed by -4.8% to -1.8%, within the margin of 10.0%"
+    assert "changed by -0.0292 to -0.0108," in gate({"d": arms(-0.02, 4000)})["d"].why
+
+
+def test_a_certain_drop_too_small_to_be_harm_says_so() -> None:
+    cost = Guardrail(better="lower", scale="relative", margin=0.10)
+    said = harm({"cost": arms(0.02, 40000)}, {"cost": cost})["cost"]
+    assert isinstance(said, Passed)
+    assert said.why.endswith("worse for certain, but by less than 5.0%")
+
+
 def test_the_watch_is_tuned_to_the_drop_that_it_should_see() -> None:
     information = watch_information(0.1, 0.01 / 6)
     z = critical_z(information, planned_information=information, alpha=0.01 / 6, sides=1)
