@@ -4,7 +4,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from prx.wiring.paths import (
     prepare_home,
     spool_folder,
 )
+from prx.wiring.servedmodels import ServedModels
 from prx.wiring.spend import LedgerUsage, ServingCost
 from prx.wiring.stores import open_ledger, open_records
 
@@ -198,18 +199,24 @@ def configured_models(
         clock=now,
     )
 
-    def role(name: str, given: ModelRole) -> ChatModel | None:
-        if not given.configured:
-            return None
+    def endpoint(name: str, given: ModelRole) -> ChatModel:
         price = model_price(given)
         config = EndpointConfig(
             role=name, base_url=given.base_url, model=given.model, key=given.key, price=price
         )
         return MeteredModel(ChatEndpoint(config), meter, agent=agent, role=name, price=price)
 
+    def role(name: str, given: ModelRole) -> ChatModel | None:
+        return endpoint(name, given) if given.configured else None
+
+    def other(model: str) -> ChatModel:
+        # a price that was told is the configured model's own
+        return endpoint("agent", replace(given.agent, model=model, price_input=-1.0, price_output=-1.0))
+
     given = settings.models
     return Models(
         agent=role("agent", given.agent),
         judge=role("judge", given.judge),
         proposer=role("proposer", given.proposer),
+        served=ServedModels(other) if given.agent.configured else {},
     )
