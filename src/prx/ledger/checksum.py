@@ -17,7 +17,8 @@ def with_checksum(row: Row) -> Row:
 def damaged(what: str) -> StoreError:
     """The refusal to go on with bytes that changed on the disk."""
     return StoreError(
-        f"{what} is damaged: its stored bytes changed; restore the ledger from a backup with `prx restore`"
+        f"{what} is damaged: its stored bytes changed; restore the ledger from a backup with `prx restore` "
+        "(in PostgreSQL: pg_restore)"
     )
 
 

@@ -48,12 +48,18 @@ class Address:
                 "port/name; write special characters of the password as %XX"
             ) from None
         conninfo = make_conninfo("", **{**_DEFAULTS, **given})
-        named = _named(given)
-        return cls(conninfo, f"PostgreSQL {named}", f"postgresql://{named.replace('local socket', '')}")
+        public = _public(given)
+        return cls(conninfo, f"PostgreSQL {public.removeprefix('postgresql://')}", public)
 
 
-def _named(given: dict[str, str]) -> str:
+def _public(given: dict[str, str]) -> str:
     user = f"{quote(given['user'])}@" if given.get("user") else ""
-    hosts = given.get("host") or given.get("hostaddr") or ""
-    port = f":{given['port']}" if given.get("port") else ""
-    return f"{user}{hosts or 'local socket'}{port}/{given.get('dbname', '')}"
+    hosts = (given.get("host") or given.get("hostaddr") or "").split(",")
+    ports = given.get("port", "").split(",")
+    ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
+    socket = f"?host={quote(hosts[0])}" if hosts[0].startswith("/") else ""
+    pairs = (
+        f"{'' if socket else f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
+        for host, port in zip(hosts, ports, strict=True)
+    )
+    return f"postgresql://{user}{','.join(pairs)}/{quote(given.get('dbname', ''))}{socket}"
