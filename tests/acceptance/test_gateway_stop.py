@@ -238,6 +238,18 @@ def test_a_client_that_leaves_cancels_upstream_and_is_recorded(tmp_path: Path, s
     assert len(interactions(tmp_path)) == 1
 
 
+def test_a_client_that_leaves_after_the_model_was_done_had_a_completed_answer(tmp_path: Path) -> None:
+    done = [*events(chunk({"content": "Hi"}), chunk({}, "stop"), done=False), *[b": wait\n\n"] * 400]
+    with provider(lambda _s: stream(done, gap=0.05)) as upstream, gateway(tmp_path, upstream.url) as running:
+        answer = open_stream(running.url, "x")
+        read = b""
+        while b'"stop"' not in read:
+            read += answer.read1()
+        answer.close()
+        (record,) = eventually(lambda: interactions(tmp_path))
+        assert (record.terminal, record.response) == (Terminal.COMPLETED, "Hi")
+
+
 def test_serving_goes_on_without_a_store(tmp_path: Path) -> None:
     (tmp_path / "ledger.sqlite").write_bytes(b"this is no database" * 500)
     (tmp_path / "records.sqlite").mkdir()

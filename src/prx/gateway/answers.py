@@ -64,6 +64,11 @@ class StreamAnswer(Protocol):
     began: bool
     over: bool
 
+    @property
+    def complete(self) -> bool:
+        """Whether the model said that it was done; what follows adds nothing to the answer."""
+        ...
+
     def take(self, event: Event) -> bool:
         """Read an event; False when it must not reach a client that did not ask for it."""
         ...
@@ -92,6 +97,11 @@ class ChatStream:
         self._error: Any = None
         self._unread = 0
         self.began = self.over = False
+
+    @property
+    def complete(self) -> bool:
+        """See StreamAnswer."""
+        return self._finish is not None and self._error is None
 
     def take(self, event: Event) -> bool:
         """See StreamAnswer."""
@@ -187,6 +197,11 @@ class ResponsesStream:
         self._error: Any = None
         self._unread = 0
         self.began = self.over = False
+
+    @property
+    def complete(self) -> bool:
+        """See StreamAnswer."""
+        return self.over
 
     def take(self, event: Event) -> bool:
         """See StreamAnswer."""

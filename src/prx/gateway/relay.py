@@ -127,6 +127,9 @@ class Relay:
                     await exchange.body(out, more=True)
         except BaseException:
             _tell(exchange, told, broken=True)
+            if told.complete:
+                # Whoever left had the whole answer.
+                exchange.finish()
             raise
         if broken is not None and not told.over:
             out += error_line("the provider's stream broke off", "upstream_error")
