@@ -85,7 +85,26 @@ def _exact(value: dict[str, Any]) -> Record:
         raise Misfit(f"the record cannot be stored ({error})") from error
     if stored.at.tzinfo is None:
         raise Misfit("the record's time has no zone; write it as 2026-12-01T08:00:00Z")
+    if fault := _impossible(stored):
+        raise Misfit(fault)
     return stored
+
+
+def _impossible(record: Record) -> str:
+    """What no record can hold, though its type allows it; empty when there is nothing."""
+    if time_of(record.at.isoformat()) is None:
+        return f"the record's time {record.at.isoformat()} is before 1990 or after 2100"
+    empty = [key for key in ("record_id", "session_id", "target") if getattr(record, key, None) == ""]
+    if empty:
+        return f"the record's {empty[0]} is empty"
+    if not isinstance(record, Interaction):
+        return ""
+    tokens = msgspec.structs.asdict(record.tokens)
+    counted = {"ttft_ms": record.ttft_ms, "latency_ms": record.latency_ms, "cost_usd": record.cost_usd}
+    counted |= {f"tokens.{key}": value for key, value in tokens.items()}
+    counted |= {f"latency_ms of tool {tool.name!r:.60}": tool.latency_ms for tool in record.tool_calls}
+    wrong = [key for key, value in counted.items() if value is not None and number_of(value) is None]
+    return f"{wrong[0]} is below 0 or larger than any call's" if wrong else ""
 
 
 def _session(value: dict[str, Any], source: Source) -> Iterator[Record]:

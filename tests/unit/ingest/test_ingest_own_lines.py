@@ -21,6 +21,7 @@ from prx.domain.records import (
 )
 
 AT = datetime(2026, 11, 30, 9, 30, tzinfo=UTC)
+EXACT = {"type": "interaction", "record_id": "r", "session_id": "s", "at": "2026-11-30T09:30:00Z"}
 FRIENDLY = [
     {
         "type": "session",
@@ -197,6 +198,14 @@ def test_an_exact_export_comes_back_as_it_was(tmp_path: Path, imported: Callable
             {"type": "interaction", "record_id": "r", "session_id": "s", "at": "2026-11-30T09:30:00"},
             "no zone",
         ),
+        (EXACT | {"latency_ms": -5}, "latency_ms is below 0"),
+        (EXACT | {"cost_usd": -0.1}, "cost_usd is below 0"),
+        (EXACT | {"tokens": {"input": -5}}, "tokens.input is below 0"),
+        (EXACT | {"ttft_ms": 1e300}, "ttft_ms is below 0 or larger"),
+        (EXACT | {"tool_calls": [{"name": "orders", "latency_ms": -1}]}, "latency_ms of tool 'orders'"),
+        (EXACT | {"record_id": ""}, "record_id is empty"),
+        (EXACT | {"session_id": ""}, "session_id is empty"),
+        (EXACT | {"at": "0001-01-01T00:00:00Z"}, "before 1990"),
         ({"type": "letter"}, "no item of the dialect prx"),
         ([1, 2], "no item of the dialect prx"),
     ],
