@@ -1,6 +1,7 @@
 """Everything that a look shows beside its conclusion, as plain values for record, screen and JSON."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -9,7 +10,9 @@ from prx.domain.scores import DIMENSIONS
 from prx.stats.effects import effect_sizes
 from prx.stats.estimator import Composite
 from prx.stats.missing import MissingBound
-from prx.stats.multiplicity import bonferroni, holm
+from prx.stats.secondary import Measured, Secondary, secondary_tests
+from prx.stats.stopping import Design
+from prx.stats.stopping import Look as Taken
 from prx.stats.twosample import brunner_munzel, mann_whitney
 from prx.stats.unitsums import Floats
 
@@ -21,17 +24,24 @@ def answer_words(answer: Answer) -> dict[str, str]:
     return {"answer": _WORDS[type(answer)], "why": answer.why}
 
 
-def dimension_details(measured: Mapping[str, Composite | NotEnoughData]) -> dict[str, Any]:
-    """Per metric: both arms, the difference with its naive 95 % interval, p-values, coverages."""
-    p_values = {name: c.p_value for name, c in measured.items() if isinstance(c, Composite)}
-    size = max(len(DIMENSIONS), len(p_values))
-    plain, stepped = bonferroni(p_values, tests=size), holm(p_values, tests=size)
-    return {
-        name: {"not_enough_data": found.why}
-        if isinstance(found, NotEnoughData)
-        else {**_one(found), "p_bonferroni": plain[name], "p_holm": stepped[name]}
+def dimension_details(
+    measured: Mapping[str, Composite | NotEnoughData],
+    design: Design,
+    looks: tuple[Taken, ...],
+    earlier: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Per metric: both arms, the difference with its naive 95 % interval, p-values, coverages.
+
+    Each metric is tested over all looks against a boundary of its own. looks: with the one just taken;
+    earlier: what this function gave at those before it.
+    """
+    rows = {
+        name: {"not_enough_data": found.why} if isinstance(found, NotEnoughData) else _one(found)
         for name, found in measured.items()
     }
+    history = {name: [_measured(past.get(name)) for past in (*earlier, rows)] for name in rows}
+    tests = secondary_tests(design, looks, history, tests=max(len(DIMENSIONS), len(rows)))
+    return {name: {**row, **_adjusted(tests.get(name))} for name, row in rows.items()}
 
 
 def missing_details(bound: MissingBound | NotEnoughData) -> dict[str, Any]:
@@ -51,12 +61,30 @@ def rank_details(found: Composite, values: tuple[Floats, Floats]) -> dict[str, A
     }
 
 
+def _measured(row: Mapping[str, Any] | None) -> Measured | None:
+    return Measured(row["z"], row["se"] ** -2) if row and "z" in row else None
+
+
+def _adjusted(test: Secondary | None) -> dict[str, Any]:
+    if test is None:
+        return {}
+    bound = None if math.isinf(test.bound_z) else test.bound_z
+    return {
+        "p_value": test.p_value,
+        "p_bonferroni": test.bonferroni,
+        "p_holm": test.holm,
+        "bound": bound,
+    }
+
+
 def _one(found: Composite) -> dict[str, float]:
     interval, part = found.interval(), found.dimensions[0]
     return {
         "control": part.control,
         "treatment": part.treatment,
         "difference": found.delta,
+        "se": found.se,
+        "z": found.z,
         "low": interval.low,
         "high": interval.high,
         "p_naive": found.p_value,

@@ -160,7 +160,12 @@ def _measured(
     conclusion = conclude(evidence, _conclusion_rules(plan))
     extra = {
         **tick.counts,
-        "dimensions": dimension_details({**guarded, **shown_results(rows, plan)}),
+        "dimensions": dimension_details(
+            {**guarded, **shown_results(rows, plan)},
+            design,
+            after.looks,
+            [k.extra.get("dimensions", {}) for k in tick.experiment.looks if k.is_look],
+        ),
         "guardrails": {name: answer_words(a) for name, a in guards.items()},
         "harm": [answer_words(a) for a in tripped],
         "validity": [answer_words(a) for a in tick.validity],

@@ -31,7 +31,11 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class DimensionRow:
-    """One dimension (or cost) at the last look; a value that is not known is None, `note` says why."""
+    """One dimension (or cost) at the last look; a value that is not known is None, `note` says why.
+
+    low, high, p_naive: of this look alone; p_value: adjusted for the looks; p_bonferroni, p_holm: for the
+    other dimensions too; bound: what |z| is held against at alpha over the number of dimensions.
+    """
 
     name: str
     weight: float | None
@@ -41,8 +45,11 @@ class DimensionRow:
     low: float | None = None
     high: float | None = None
     p_naive: float | None = None
+    p_value: float | None = None
     p_bonferroni: float | None = None
     p_holm: float | None = None
+    z: float | None = None
+    bound: float | None = None
     coverage: tuple[float, float] | None = None
     note: str = ""
 
@@ -123,7 +130,7 @@ def corrections(plan: Plan | None, looks: tuple[Look, ...]) -> tuple[Correction,
                 "what sessions without a value could hide at worst",
             )
         )
-    worst = _smallest(look.extra.get("dimensions") or {})
+    worst = _smallest(look.extra.get("dimensions") or {}, set(plan.weights) if plan else set())
     if worst:
         name, row = worst
         found.append(
@@ -131,7 +138,7 @@ def corrections(plan: Plan | None, looks: tuple[Look, ...]) -> tuple[Correction,
                 f"several dimensions ({name}, p)",
                 row["p_naive"],
                 row["p_bonferroni"],
-                f"Bonferroni over all dimensions; Holm {row['p_holm']:.3g}",
+                f"looks so far, then Bonferroni over all dimensions; Holm {row['p_holm']:.3g}",
             )
         )
     if plan is not None and plan.fdr_alpha is not None:
@@ -146,8 +153,9 @@ def corrections(plan: Plan | None, looks: tuple[Look, ...]) -> tuple[Correction,
     return tuple(found)
 
 
-def _smallest(dimensions: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    known = [(name, row) for name, row in dimensions.items() if "p_naive" in row and "p_bonferroni" in row]
+def _smallest(dimensions: dict[str, Any], weighted: set[str]) -> tuple[str, dict[str, Any]] | None:
+    every = [(name, row) for name, row in dimensions.items() if "p_naive" in row and "p_bonferroni" in row]
+    known = [(name, row) for name, row in every if name in weighted] or every
     return min(known, key=lambda item: item[1]["p_naive"]) if known else None
 
 
@@ -171,8 +179,11 @@ def _dimension(name: str, weight: float | None, row: dict[str, Any]) -> Dimensio
         low=row.get("low"),
         high=row.get("high"),
         p_naive=row.get("p_naive"),
+        p_value=row.get("p_value"),
         p_bonferroni=row.get("p_bonferroni"),
         p_holm=row.get("p_holm"),
+        z=row.get("z"),
+        bound=row.get("bound"),
         coverage=(row["control_coverage"], row["treatment_coverage"]) if "control_coverage" in row else None,
     )
 
@@ -210,6 +221,14 @@ def _other_tests(look: Look | None) -> tuple[tuple[str, str], ...]:
     rank = extra.get("rank_test")
     if rank:
         rows.append(("Needed for skewed scores", f"{rank['answer'].replace('_', ' ')}: {rank['why']}"))
+    if look.median_unbiased is not None and "p_stagewise" in extra:
+        rows.append(
+            (
+                "Median-unbiased",
+                f"{look.median_unbiased:+.3f} [{extra['stagewise_low']:.3f}, {extra['stagewise_high']:.3f}], "
+                f"p {extra['p_stagewise']:.3g} (stage-wise ordering)",
+            )
+        )
     units = extra.get("effective_units")
     if units:
         rows.append(("Effective units", f"{units[0]:.1f} control, {units[1]:.1f} treatment"))

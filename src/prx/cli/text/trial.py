@@ -23,6 +23,15 @@ from prx.cli.text.words import (
 from prx.domain.experiments import Experiment, Look
 from prx.views.experiments import Details
 
+LOOKS_READ = (
+    "p: adjusted for all looks so far; p naive: as if this look were the only one; interval: repeated, holds "
+    "at every look; a look decides when z is beyond its bound."
+)
+DIMENSIONS_READ = (
+    "This look: plain 95 % interval, as if nothing else were tested; bound, p: for all looks so far; Bonf., "
+    "Holm: for the other dimensions too. Dimensions count only where the whole has won."
+)
+
 
 def experiments_text(rows: Sequence[Experiment], width: int | None) -> str:
     """A list of experiments, newest first."""
@@ -136,11 +145,12 @@ def looks_text(looks: Sequence[Look], width: int | None) -> str:
     )
     more = (Column("Alpha spent", right=True), Column("Interval"), Column("Conclusion", wraps=True))
     rows = [_look_row(look, width) for look in looks]
+    told = wrapped(LOOKS_READ, width)
     if wide(width):
-        return table((*columns, *more), (left + right for left, right in rows), width)
+        return f"{table((*columns, *more), (left + right for left, right in rows), width)}\n{told}"
     first = table(columns, (left for left, _ in rows), width)
     second = table((Column("#", right=True), *more), ((left[0], *right) for left, right in rows), width)
-    return f"{first}\n\n{second}"
+    return f"{first}\n\n{second}\n{told}"
 
 
 def _look_row(look: Look, width: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -169,8 +179,10 @@ def _dimensions(found: Details, width: int | None) -> str:
         Column("C", right=True),
         Column("T", right=True),
         Column("Diff", right=True),
-        Column("Interval"),
-        *((Column("p naive", right=True),) if wide(width) else ()),
+        Column("This look"),
+        Column("z", right=True),
+        Column("Bound", right=True),
+        *((Column("p naive", right=True), Column("p", right=True)) if wide(width) else ()),
         Column("p Bonf.", right=True),
         *((Column("p Holm", right=True), Column("Data C / T")) if wide(width) else ()),
     )
@@ -185,13 +197,16 @@ def _dimensions(found: Details, width: int | None) -> str:
                 compact(one.treatment, 2 if not wide(width) else 3),
                 signed(one.difference),
                 span(one.low, one.high, 2 if not wide(width) else 3),
-                *((chance(one.p_naive),) if wide(width) else ()),
+                number(one.z, 2),
+                number(one.bound, 2),
+                *((chance(one.p_naive), chance(one.p_value)) if wide(width) else ()),
                 chance(one.p_bonferroni),
                 *((chance(one.p_holm), coverage) if wide(width) else ()),
             )
         )
     notes = "\n".join(wrapped(f"{one.name}: {one.note}", width) for one in found.dimensions if one.note)
-    return "\n".join(part for part in (table(columns, rows, width), notes) if part)
+    told = wrapped(DIMENSIONS_READ, width)
+    return "\n".join(part for part in (table(columns, rows, width), notes, told) if part)
 
 
 def _effects(effects: Mapping[str, Any], width: int | None) -> str:
