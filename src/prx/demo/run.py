@@ -22,7 +22,7 @@ from prx.demo.plot import fitness_plot
 from prx.demo.story import DAYS, Story, at_day, counts
 from prx.demo.words import Scene
 from prx.demo.world.desk import AGENT
-from prx.demo.world.flavours import IMPROVABLE, Remembering, World, world_named
+from prx.demo.world.flavours import IMPROVABLE, QUICK, Remembering, World, world_named
 from prx.demo.world.simulation import Simulation, models_of, settings_of, settings_text
 from prx.domain.ids import Ids
 from prx.domain.records import PRODUCTION
@@ -38,6 +38,7 @@ SEED = 7
 VISITS = 140.0
 STRIDE = 8
 CADENCE = 72.0
+PLANNED = 900
 SIMULATED = "simulated models, simulated customers, a fast clock; the messages are real (BANKING77)"
 _WINDOW_DAYS = 3.0
 _WIDTH = 80
@@ -101,7 +102,7 @@ def run(
             )
             story.run()
         mirror.settle()
-        text = settings_text(chosen, CADENCE)
+        text = settings_text(chosen, CADENCE, PLANNED)
         (folder / DEFAULT_FILE).write_text(f"# written by prx demo\n{text}", encoding="utf-8")
         result = _result(app, simulation, start, days) | {
             "simulated": True,
@@ -121,9 +122,18 @@ def run(
 
 
 def demo_world(name: str) -> World:
-    """A world as the demo runs it: with memory, and with traffic that a minute can hold."""
+    """A world as the demo runs it: with memory, traffic that a minute can hold, and people who speak up."""
     world = world_named(name)
-    return replace(world, visits=min(world.visits, VISITS), remembers=Remembering())
+    models = world.models
+    if models[0] == QUICK:
+        models = (replace(QUICK, blind=QUICK.blind | {"cancel"}), *models[1:])
+    return replace(
+        world,
+        visits=min(world.visits, VISITS),
+        people=replace(world.people, outcome=0.85, thumb=0.5),
+        models=models,
+        remembers=Remembering(follow_ups=0.15),
+    )
 
 
 def _opened(
@@ -134,7 +144,7 @@ def _opened(
         env=env,
         ids=Ids(random.Random(f"ledger/{seed}")),
         models=models_of(world),
-        settings=settings_of(world, CADENCE),
+        settings=settings_of(world, CADENCE, PLANNED),
         durable=False,
     )
     mirror = MirroredRecords(app.records)
@@ -154,8 +164,8 @@ def _open_story(out: Console, world: World, seed: int, days: int) -> None:
     out.print(f"[bold]A bank's message desk, {days} days[/] (world {world.name}, seed {seed})", markup=True)
     intro = (
         f"Everything here is simulated: {SIMULATED}. An agent routes messages to desks. World: {world.says}. "
-        "PRX Evolution only sees what is recorded; it looks for weak spots, proposes small changes, and keeps "
-        "those that prove better."
+        "PRX Evolution only sees what is recorded; it looks for weak spots, proposes small changes, and "
+        "keeps those that prove better."
     )
     out.print(textwrap.fill(intro, _WIDTH), markup=False)
     out.print()

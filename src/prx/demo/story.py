@@ -127,6 +127,9 @@ class Story:
     def _refusal(self, step: Step) -> None:
         if step.answer != "fail" or not self._once(f"{step.what}/{step.subject}"):
             return
+        if "an earlier version" in step.why:
+            self.silent += 1
+            return
         with self.simulation.ledger.view() as view:
             proposal = view.get(Proposal, step.subject)
         if proposal.trigger != "person" and not self._few("refused"):

@@ -39,6 +39,8 @@ def idea(proposal: Proposal) -> str:
         return f"set {change.path} to {change.new}"
     if isinstance(change, MemoryPatch):
         kept = sum(isinstance(op, MemoryAdd) for op in change.ops)
+        if kept == len(change.ops):
+            return "store an answer that users agree on"
         return f"put {kept} summary in place of {len(change.ops) - kept} notes that say the same"
     assert isinstance(change, PromptPatch)
     op = change.ops[0]

@@ -15,8 +15,9 @@ from prx.cli.call import Call, Leaf
     help="What is true in the simulation: improvable, null, harmful, hackable, drift, poisoned, low-traffic "
     "or outage.",
 )
+@click.option("--days", type=click.IntRange(3, 365), default=60, show_default=True, help="Simulated days.")
 @click.pass_context
-def demo(context: click.Context, seed: int, world: str) -> None:
+def demo(context: click.Context, seed: int, world: str, days: int) -> None:
     """Watch the whole loop in a simulated world.
 
     Real customer messages, simulated models behind the same protocol as real ones, a fast clock; no key and
@@ -25,4 +26,4 @@ def demo(context: click.Context, seed: int, world: str) -> None:
     from prx.demo.run import run
 
     call = Call.of(context)
-    run(home=call.home, seed=seed, world=world, as_json=call.json, env=call.outside.env)
+    run(home=call.home, seed=seed, world=world, days=days, as_json=call.json, env=call.outside.env)

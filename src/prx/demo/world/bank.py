@@ -52,7 +52,7 @@ GUIDE = """\
 - pin_blocked: unblock the PIN, entered the wrong PIN too many times, locked
 - cancel_transfer: cancel a transfer to the wrong account, transaction made by mistake
 """
-FOLLOW_UPS = ("Any news?", "What happens next?", "Any update for me?", "Have you looked into it?")
+FOLLOW_UPS = ("Any answer yet?", "So?", "Is anybody there?", "Did somebody look into it?")
 NOTES = {
     "pending_top_up": "A top up by card is there at once, by bank transfer it takes 2 days.",
     "cash_withdrawal_charge": "Cash withdrawals abroad cost 1.5 % from the third one in a month on.",
@@ -67,7 +67,7 @@ _TOPICS = (
     ("transfers", ("transfer", "recipient", "top up", "top-up", "topup", "transaction")),
     ("cards", ("card",)),
 )
-OTHER_TOPIC = "money"
+OTHER_TOPIC = NOTED_TOPIC = "money"
 
 
 @cache

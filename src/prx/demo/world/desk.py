@@ -4,7 +4,16 @@ import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from prx.demo.world.bank import FOLLOW_UPS, LABELS, NOTES, PROMPT, PROMPT_NAME, note_about, topic_of
+from prx.demo.world.bank import (
+    FOLLOW_UPS,
+    LABELS,
+    NOTED_TOPIC,
+    NOTES,
+    PROMPT,
+    PROMPT_NAME,
+    note_about,
+    topic_of,
+)
 from prx.demo.world.customers import Visit
 from prx.demo.world.flavours import CHAT, EMAIL, World
 from prx.demo.world.reader import SimulatedModels
@@ -79,9 +88,12 @@ class Desk:
                     label = self._answer(call, self._models.complete(request))
         if label is None:
             return None
-        if found and self._world.remembers and self._rng.random() < self._world.remembers.judged:
-            of_use = any(visit.label in one.text or NOTES.get(visit.label, "?") in one.text for one in found)
-            self.evolution.feedback(record=call, name="memory_relevant", value=float(of_use), at=self._clock)
+        if found and visit.follow_up and self._world.remembers:
+            of_use = any(visit.label in one.text for one in found)
+            if self._rng.random() < self._world.remembers.judged:
+                self.evolution.feedback(
+                    record=call, name="memory_relevant", value=float(of_use), at=self._clock
+                )
         self._react(session, visit, label)
         return label == visit.label
 
@@ -102,10 +114,12 @@ class Desk:
             session.remember(note_about(label, self._rng.randrange(100)), shared=True)
 
     def _recalled(self, session: Session, text: str) -> list[Recalled]:
+        """Memories for a message: of the last case for who asks again, and notes where clerks write some."""
         if self._world.remembers is None:
             return []
-        query = "last case" if text in FOLLOW_UPS else text
-        return session.recall(query, k=2)
+        if text in FOLLOW_UPS:
+            return session.recall("last case", k=1)
+        return session.recall(text, k=1) if topic_of(text) == NOTED_TOPIC else []
 
     def _down(self, at: datetime) -> bool:
         outage = self._world.outage

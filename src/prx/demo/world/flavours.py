@@ -75,14 +75,14 @@ class Remembering:
 
     follow_ups: share of visits by customers who only ask how their last case goes; stale: share of these
     whose case went to another desk meanwhile, so that the memory is wrong; notes: shared notes that clerks
-    write in a day, most of which say again what is known; judged: share of visits with a recall whose use is
-    told.
+    write in a day, most of which say again what is known; judged: share of follow-ups for which is told
+    whether the memory was of use.
     """
 
     follow_ups: float = 0.08
     stale: float = 0.1
     notes: float = 5.0
-    judged: float = 0.3
+    judged: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,22 +90,30 @@ class Truth:
         return self._weights[drifted]
 
     def _enumerated(self, *, drifted: bool) -> dict["_Cell", float]:
-        cells: dict[_Cell, float] = defaultdict(float)
         everyone = sum(user.weight for user in self._customers.users)
         known: dict[frozenset[str], list[float]] = {}
-        remembers = self._world.remembers
-        asks_again = remembers.follow_ups if remembers else 0.0
+        by_model: dict[str, list[float]] = {}
         for user in self._customers.users:
             if user.habits not in known:
                 shares = self._customers.share_of(user, drifted=drifted)
-                known[user.habits] = [share / sum(shares) for share in shares]
-            default = default_model(self._world, user.channel)
-            for (text, label), share in zip(messages(), known[user.habits], strict=True):
-                weight = user.weight / everyone * share
+                whole = sum(shares)
+                known[user.habits] = [share / whole for share in shares]
+            sums = by_model.setdefault(default_model(self._world, user.channel), [0.0] * len(messages()))
+            weight = user.weight / everyone
+            for place, share in enumerate(known[user.habits]):
+                sums[place] += weight * share
+        cells: dict[_Cell, float] = defaultdict(float)
+        remembers = self._world.remembers
+        asks_again = remembers.follow_ups if remembers else 0.0
+        for default, sums in by_model.items():
+            of_labels: dict[str, float] = defaultdict(float)
+            for (text, label), weight in zip(messages(), sums, strict=True):
                 cells[_Cell(text, label, default)] += weight * (1 - asks_again)
-                if remembers is None:
-                    continue
-                same = 1 - remembers.stale * (1 - 1 / len(LABELS))
+                of_labels[label] += weight
+            if remembers is None:
+                continue
+            same = 1 - remembers.stale * (1 - 1 / len(LABELS))
+            for label, weight in of_labels.items():
                 for asked in FOLLOW_UPS:
                     again = _Cell(asked, label, default, (f"last case {label}",), same)
                     cells[again] += weight * asks_again / len(FOLLOW_UPS)

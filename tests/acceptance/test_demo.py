@@ -1,0 +1,100 @@
+"""`prx demo` through the command line: what it prints, that it repeats, and that its state can be used."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prx.demo.run import run
+from prx.domain.errors import InvalidInput
+from prx.domain.times import parse_time
+
+NOW = parse_time("2026-05-04T09:00:00Z")
+KEYS = (
+    "sessions",
+    "interactions",
+    "findings",
+    "proposals",
+    "experiments",
+    "decisions",
+    "versions",
+    "promotions",
+    "rollbacks",
+)
+TRUTHS = ("true_fitness_start_known_only_to_the_simulation", "true_fitness_end_known_only_to_the_simulation")
+COMMANDS = ("status", "fitness", "experiments", "decisions", "versions", "incidents")
+
+
+def prx(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "prx.cli.main", *arguments],
+        env={**os.environ, "PRX_HOME": str(home), "PYTHONWARNINGS": "default"},
+        cwd=home.parent,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+def check_json(result: dict[str, Any]) -> None:
+    assert result["simulated"] is True
+    assert all(isinstance(result[key], int) for key in KEYS)
+    assert all(isinstance(result[key], float) for key in ("fitness_start", "fitness_end", *TRUTHS))
+
+
+def test_a_short_demo_prints_json_and_leaves_a_state_that_every_command_reads(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    done = prx(home, "demo", "--seed", "3", "--days", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    check_json(result)
+    assert result["seed"] == 3
+    assert result["home"] == str(home)
+    assert result["sessions"] > 300
+    assert max(map(len, done.stderr.splitlines())) <= 80 + len(str(home))
+    for command in COMMANDS:
+        looked = prx(home, "evolution", command, "--json")
+        assert looked.returncode == 0, (command, looked.stderr)
+        assert json.loads(looked.stdout) is not None
+
+
+def test_equal_seed_and_time_give_equal_json(tmp_path: Path) -> None:
+    told = [run(seed=5, as_json=True, home=tmp_path / name, env={}, now=NOW, days=3) for name in ("a", "b")]
+    assert {**told[0], "home": ""} == {**told[1], "home": ""}
+    other = run(seed=6, as_json=True, home=tmp_path / "c", env={}, now=NOW, days=3)
+    assert other["interactions"] != told[0]["interactions"]
+
+
+def test_a_folder_that_is_in_use_is_left_alone_and_another_is_named(tmp_path: Path) -> None:
+    kept = tmp_path / "mine.txt"
+    kept.write_text("mine")
+    result = run(seed=1, as_json=True, home=tmp_path, env={}, now=NOW, days=3)
+    assert Path(result["home"]) != tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_an_unknown_world_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no world is called"):
+        run(world="moon", home=tmp_path / "home", env={}, now=NOW)
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.slow
+def test_the_whole_demo_shows_three_layers_a_lost_and_an_undecided_test_and_a_rollback(
+    tmp_path: Path,
+) -> None:
+    result = run(as_json=True, home=tmp_path / "home", env={}, now=NOW)
+    check_json(result)
+    assert result["promotions_L1"] >= 1
+    assert result["promotions_L2"] >= 1
+    assert result["promotions_L3"] >= 1
+    assert result["experiments_lost"] >= 1
+    assert result["experiments_undecided"] >= 1
+    assert result["rollbacks"] >= 1
+    assert result["rejected"] >= 1
+    assert result[TRUTHS[1]] > result[TRUTHS[0]]
