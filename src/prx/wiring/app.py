@@ -159,9 +159,6 @@ def open_app(
     return app
 
 
-fitness_rules = rules_from
-
-
 def model_price(role: ModelRole) -> Price | None:
     """What the operator says a model costs, else its list price; 0 on this machine or network."""
     if role.price_input >= 0 and role.price_output >= 0:
