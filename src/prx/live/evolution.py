@@ -8,12 +8,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TypeVar
 
 from prx.domain.errors import InvalidInput
 from prx.domain.ids import Ids
+from prx.domain.prices import Prices
 from prx.domain.records import (
     DEFAULT_AGENT,
     PRODUCTION,
@@ -27,7 +28,6 @@ from prx.domain.times import utc_now
 from prx.live.calls import Call
 from prx.live.intent import classify as by_words
 from prx.live.memories import Recaller, no_memories
-from prx.domain.prices import Prices
 from prx.live.runtime import Classify, Runtime
 from prx.live.session import CURRENT, Scope, Session
 
@@ -100,16 +100,20 @@ class Evolution:
         return Session(
             self._runtime,
             Scope(
-                session_id=_text(session_id),
-                ref=_text(ref),
-                user=_text(user),
-                agent=str(agent),
-                tenant=_text(tenant),
-                env=str(env),
-                channel=_text(channel),
-                intent=_text(intent),
+                session_id=self._word(session_id),
+                ref=self._word(ref),
+                user=self._word(user),
+                agent=self._word(agent) or DEFAULT_AGENT,
+                tenant=self._word(tenant),
+                env=PRODUCTION if (told := self._word(env)) is None else told,
+                channel=self._word(channel),
+                intent=self._word(intent),
             ),
         )
+
+    def _word(self, value: object) -> str | None:
+        # an object of the app's whose own __str__ fails counts as not given
+        return self.guard("session argument", lambda: None if value is None else str(value))
 
     def current(self) -> Session | None:
         """The session of this context, if it is one of ours."""
@@ -135,7 +139,8 @@ class Evolution:
     ) -> bool:
         """Say how something went: of a `ref`, a `session` or a `record` (one of the three; none of them
         means the current session). True when it was taken. Known names take 0..1, or `up` and `down`;
-        the same `feedback_id` twice changes nothing; the latest `at` wins."""
+        the same `feedback_id` twice changes nothing; the latest `at` wins. A time without a zone is
+        this machine's."""
 
         def tell() -> bool:
             current = self.current()
@@ -143,7 +148,7 @@ class Evolution:
             self._runtime.sink(
                 Feedback(
                     record_id=str(feedback_id) if feedback_id else self._runtime.new_id(),
-                    at=at or self._runtime.now(),
+                    at=_time(at, self._runtime.now()),
                     target_kind=kind,
                     target=target,
                     name=str(name),
@@ -204,8 +209,12 @@ class _Nobody:
 _NOBODY = _Nobody()
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+def _time(told: datetime | None, now: datetime) -> datetime:
+    if told is None:
+        return now
+    if not isinstance(told, datetime):
+        raise InvalidInput(f"feedback takes a datetime as `at`, not {told!r:.60}")
+    return told if told.tzinfo is not None else told.astimezone(UTC)
 
 
 def _target(

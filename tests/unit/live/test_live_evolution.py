@@ -513,6 +513,7 @@ def test_feedback_names_its_target_and_reads_words(app: App) -> None:
         {"name": "thumb", "value": 1.0},
         {"name": "thumb", "value": 1.0, "ref": "r", "session": "s"},
         {"name": "thumb", "value": None, "ref": "r"},
+        {"name": "thumb", "value": 1.0, "ref": "r", "at": "yesterday"},
     ],
 )
 def test_feedback_that_means_nothing_is_refused_and_counted_and_never_raises(
@@ -521,6 +522,25 @@ def test_feedback_that_means_nothing_is_refused_and_counted_and_never_raises(
     assert app.evolution.feedback(**given) is False
     assert app.records == []
     assert app.evolution.faults == {"feedback": 1}
+
+
+def test_feedback_with_a_time_without_zone_means_this_machines_clock(app: App) -> None:
+    assert app.evolution.feedback(name="thumb", value="up", ref="r", at=datetime(2026, 12, 1, 9))
+    (told,) = app.of(Feedback)
+    assert told.at == datetime.fromtimestamp(datetime(2026, 12, 1, 9).timestamp(), UTC)
+    assert told.at.tzinfo is UTC, "a store refuses a time without a zone"
+
+
+def test_an_argument_that_cannot_be_written_as_text_counts_as_not_given(app: App) -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    with app.evolution.session(user=Odd(), agent=Odd()):  # type: ignore[arg-type]
+        pass
+    start = app.of(SessionStart)[0]
+    assert (start.user, start.agent, start.unit_source) == (None, "default", UnitSource.SESSION)
+    assert app.evolution.faults == {"session argument": 2}
 
 
 # The end
