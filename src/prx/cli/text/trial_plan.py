@@ -67,9 +67,23 @@ def forecast_text(forecast: Mapping[str, Any], width: int | None) -> str:
     if isinstance(chances, Sequence) and not isinstance(chances, str):
         told = ", ".join(f"{percent(c['promote'])} at +{c['lift']:g}" for c in chances)
         rows.append(("P(promote)", told))
+    if forecast.get("equivalence_sessions") is not None:
+        rows.append(("Equivalence", f"shown after {number(forecast['equivalence_sessions'], 0)} sessions"))
+    before = forecast.get("pre_period")
+    if isinstance(before, Mapping):
+        rows.append(("Reckoned from", _basis(before)))
     if forecast.get("worth_starting") is False:
         rows.append(("Start", "not by itself: less than 0.3 of the information can be reached in time"))
     return titled("Forecast", pairs(rows, width))
+
+
+def _basis(before: Mapping[str, Any]) -> str:
+    origin = "measured" if before.get("rho_measured") else "assumed"
+    return (
+        f"{number(before.get('sessions'), 0)} sessions of {number(before.get('units'), 0)} units, "
+        f"{number(before.get('sessions_per_hour'), 1)} an hour, spread {number(before.get('sd'))}, "
+        f"correlation within a unit {number(before.get('rho'), 2)} ({origin})"
+    )
 
 
 def _reach(forecast: Mapping[str, Any]) -> str:
