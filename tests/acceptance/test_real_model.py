@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from prx.demo.bank import LABELS
+from prx.demo.world.bank import LABELS
 from prx.domain.codec import content_hash
 from prx.domain.records import Feedback, Interaction, Message, SessionStart, Trace
 from prx.models.endpoint import ChatEndpoint, EndpointConfig

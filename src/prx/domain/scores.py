@@ -46,9 +46,9 @@ class OwnMetric(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class SessionScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Derived from one trace; a dimension without data is absent from `dimensions` (never 0).
 
-    `tokens_per_success`: total tokens of a session whose success is known; None otherwise.
-    `failed`: at least one agent failure (external ones are not counted); None when unknowable.
-    `metrics`: values of own metrics, each in its own unit. `ttft_ms`: one entry per call that has a latency, `ttft_flagged` when a total stood in for it.
+    `tokens`: total of the session, None when a call did not tell. `failed`: at least one agent failure
+    (external ones are not counted); None when unknowable. `metrics`: values of own metrics, each in its own
+    unit. `ttft_ms`: one entry per call that has a latency, `ttft_flagged` when a total stood in for one.
     """
 
     session_id: str

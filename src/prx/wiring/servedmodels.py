@@ -6,7 +6,7 @@ from prx.models.port import ChatModel
 
 
 class ServedModels(Mapping[str, ChatModel]):
-    """Models of one endpoint, made when asked for; holds every name, since only the endpoint knows its list."""
+    """Models of one endpoint, made when asked for; every name is in it, for only the endpoint knows."""
 
     def __init__(self, make: Callable[[str], ChatModel]) -> None:
         self._make = make
