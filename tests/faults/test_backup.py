@@ -25,7 +25,7 @@ from prx.domain.records import SessionStart
 from prx.ledger import open_sqlite, verify_chain
 from prx.records import open_sqlite as open_records
 from prx.settings import Settings
-from prx.settings.schema import Store
+from prx.settings.schema import DecisionDatabase, DecisionLog, Store
 from prx.wiring.app import open_app
 from prx.wiring.archive import fingerprint, unpack, write
 from prx.wiring.backup import BackedUp, Restored, back_up, restore
@@ -169,9 +169,11 @@ def test_a_process_that_has_the_old_state_open_is_told_to_restart(home: Path, tm
 
 
 def test_an_empty_folder_is_filled(home: Path, tmp_path: Path) -> None:
-    backed_up(home, tmp_path / "b.tar")
+    made = backed_up(home, tmp_path / "b.tar")
     (tmp_path / "empty").mkdir()
-    assert restored(tmp_path / "b.tar", tmp_path / "empty").files == 5
+    assert restored(tmp_path / "b.tar", tmp_path / "empty").files == made.files
+    databases = sorted(path.name for path in (tmp_path / "empty").glob("*.sqlite"))
+    assert databases == sorted(path.name for path in home.glob("*.sqlite"))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -294,6 +296,28 @@ def test_a_target_that_cannot_be_is_refused(home: Path, tmp_path: Path, target: 
         backed_up(home, tmp_path / target)
     assert (tmp_path / "there").read_text() == "mine"
     backed_up(home, tmp_path / "there", force=True)
+
+
+def test_a_ledger_under_another_name_comes_back_under_it(tmp_path: Path) -> None:
+    settings = Settings(decision_log=DecisionLog(database=DecisionDatabase(path="log/decisions.db")))
+    (tmp_path / "home" / "log").mkdir(parents=True)
+    app = open_app(home=tmp_path / "home", env={}, settings=settings)
+    with app.ledger.transaction(now=NOW, actor="test") as tx:
+        tx.audit("note", "mine", {})
+    backed_up(tmp_path / "home", tmp_path / "b.tar", settings=settings)
+    app.close()
+    restored(tmp_path / "b.tar", tmp_path / "other")
+    app = open_app(home=tmp_path / "other", env={}, settings=settings)
+    with app.ledger.view() as view:
+        assert [row.kind for row in view.audit_rows()] == ["note", "store.restored"]
+    app.close()
+    assert not (tmp_path / "other" / "ledger.sqlite").exists()
+
+
+def test_a_ledger_outside_of_the_state_folder_is_said_not_skipped(home: Path, tmp_path: Path) -> None:
+    outside = DecisionDatabase(path=str(tmp_path / "elsewhere.db"))
+    with pytest.raises(InvalidInput, match=r"elsewhere\.db, outside of .*nothing was written"):
+        backed_up(home, tmp_path / "b.tar", settings=Settings(decision_log=DecisionLog(database=outside)))
 
 
 def test_a_store_in_postgres_is_refused_with_the_command_to_run(home: Path, tmp_path: Path) -> None:

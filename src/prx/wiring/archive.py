@@ -30,13 +30,15 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds; `audit_head` is the newest link of its audit chain as SEQ:HASH."""
+    """What a backup holds; `audit_head` is the newest link of its audit chain as SEQ:HASH;
+    `ledger` names the file of the ledger."""
 
     format: int
     made_at: datetime
     release: str
     audit_head: str
     files: dict[str, Kept]
+    ledger: str = "ledger.sqlite"
 
 
 def fingerprint(path: Path) -> Kept:

@@ -22,7 +22,8 @@ from prx.spool.folder import POSITION, SEGMENT
 from prx.sqlite import check_file, copy_file
 from prx.views.audit import AuditCheck, verify
 from prx.wiring.archive import FORMAT, Kept, Manifest, damaged, fingerprint, unpack, write
-from prx.wiring.paths import ledger_file, records_file, spool_folder
+from prx.wiring.paths import records_file, spool_folder
+from prx.wiring.stores import ledger_path, ledger_url
 
 _DATABASE = ".sqlite"
 _PASSING = ("-wal", "-shm", ".lock", ".part", ".tmp")
@@ -62,7 +63,13 @@ def back_up(
     Raises: InvalidInput for a target that is there, or a store in PostgreSQL; StoreError; OSError.
     """
     _refuse_postgres(settings, target)
-    if not ledger_file(home).is_file():
+    ledger = ledger_path(settings, home).resolve()
+    if not ledger.is_relative_to(home.resolve()):
+        raise InvalidInput(
+            f"the ledger is in {ledger}, outside of {home} (decision_log.database.path), and one backup "
+            "holds one folder; nothing was written; keep the ledger in the state folder to back it up"
+        )
+    if not ledger.is_file():
         raise StoreError(
             f"{home} holds no state yet, so there is nothing to back up; check --home or PRX_HOME"
         )
@@ -73,14 +80,16 @@ def back_up(
     if target.resolve().is_relative_to(home.resolve()):
         raise InvalidInput(f"{target} lies in the state folder itself; name a file outside of {home}")
     with _folder_beside(target) as staged:
-        files = dict(_copied(home, settings, staged))
-        chain, sessions = _checked(staged, ids, "the copy")
+        name = str(ledger.relative_to(home.resolve()))
+        files = dict(_copied(home, settings, staged, name))
+        chain, sessions = _checked(staged, ids, "the copy", name)
         manifest = Manifest(
             format=FORMAT,
             made_at=now,
             release=version("prx-evolution"),
             audit_head=chain.head,
-            files={name: fingerprint(path) for name, path in files.items()},
+            files={file: fingerprint(path) for file, path in files.items()},
+            ledger=name,
         )
         write(target, files, manifest)
     return BackedUp(
@@ -110,10 +119,10 @@ def restore(source: Path, home: Path, *, ids: Ids, now: datetime, actor: str, fo
         )
     with _folder_beside(home) as staged:
         manifest = unpack(source, staged)
-        chain, _ = _checked(staged, ids, str(source))
+        chain, _ = _checked(staged, ids, str(source), manifest.ledger)
         if chain.head != manifest.audit_head:
             raise damaged(source, "its audit chain does not end where the manifest says")
-        ledger = open_ledger(ledger_file(staged), ids)
+        ledger = open_ledger(staged / manifest.ledger, ids)
         with ledger.transaction(now=now, actor=actor) as tx:
             told = {"made_at": manifest.made_at.isoformat(), "head": chain.head}
             row = tx.audit("store.restored", source.name, told)
@@ -132,27 +141,31 @@ def restore(source: Path, home: Path, *, ids: Ids, now: datetime, actor: str, fo
 
 
 def _refuse_postgres(settings: Settings, target: Path) -> None:
-    if settings.store.url:
+    if url := ledger_url(settings) or settings.store.url:
         from prx.postgres import Address
 
         raise InvalidInput(
             "the state is in PostgreSQL, which has its own backup; nothing was written; run: pg_dump "
-            f"--format=custom --schema='prx_*' --file={target} '{Address.of(settings.store.url).public}' "
+            f"--format=custom --schema='prx_*' --file={target} '{Address.of(url).public}' "
             "(and pg_restore to restore); of the state folder copy spool/ and secret.key"
         )
 
 
-def _copied(home: Path, settings: Settings, staged: Path) -> Iterator[tuple[str, Path]]:
+def _copied(home: Path, settings: Settings, staged: Path, ledger: str) -> Iterator[tuple[str, Path]]:
     """Every file of the state folder, copied.
 
-    In this order: a spool position that is older than the records sends some again, and the store keeps each
-    once; a position, ledger or memory that is newer than the records would skip what they lack.
+    A database is copied by SQLite itself. In this order: a spool position that is older than the records sends
+    some again, and the store keeps each once; a position, ledger or memory that is newer than the records
+    would skip what they lack.
     """
     for position in sorted(spool_folder(home).glob(f"*{POSITION}")):
         yield from _taken(position, staged / "spool" / position.name, f"spool/{position.name}")
     for segment in sorted(spool_folder(home).glob(f"*{SEGMENT}")):
         yield from _taken(segment, staged / "spool" / segment.name, f"spool/{segment.name}")
-    top = sorted(path for path in home.iterdir() if _lasting(path))
+    (staged / ledger).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    copy_file(home / ledger, staged / ledger)
+    yield ledger, staged / ledger
+    top = [path for path in home.iterdir() if _lasting(path) and path.name != ledger]
     for path in sorted(top, key=lambda one: (one.suffix == _DATABASE, one == records_file(home), one.name)):
         if path.suffix == _DATABASE:
             copy_file(path, staged / path.name)
@@ -178,15 +191,15 @@ def _taken(path: Path, copy: Path, name: str) -> Iterator[tuple[str, Path]]:
     yield name, copy
 
 
-def _checked(folder: Path, ids: Ids, what: str) -> tuple[AuditCheck, int]:
+def _checked(folder: Path, ids: Ids, what: str, ledger_name: str) -> tuple[AuditCheck, int]:
     """The whole audit chain, and the number of sessions. Raises: InvalidInput, StoreTooNew, StoreError."""
-    for path in sorted(folder.glob(f"*{_DATABASE}")):
+    if not (folder / ledger_name).is_file() or not records_file(folder).is_file():
+        raise InvalidInput(f"{what} holds no ledger or no records; nothing was written")
+    for path in {folder / ledger_name, *folder.glob(f"*{_DATABASE}")}:
         sound = check_file(path)
         if isinstance(sound, Failed):
             raise InvalidInput(f"{what}: {sound.why}; nothing was written")
-    if not ledger_file(folder).is_file() or not records_file(folder).is_file():
-        raise InvalidInput(f"{what} holds no ledger or no records; nothing was written")
-    ledger = open_ledger(ledger_file(folder), ids)
+    ledger = open_ledger(folder / ledger_name, ids)
     try:
         with ledger.view() as view:
             chain = verify(view)

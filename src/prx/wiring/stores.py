@@ -11,8 +11,11 @@ from prx.settings import Settings
 from prx.wiring.paths import ledger_file, records_file
 
 
-def open_ledger(settings: Settings, home: Path, ids: Ids, *, durable: bool = True) -> StoredLedger:
-    """The control plane. Raises: StoreError; SettingsError when two places are named for it."""
+def ledger_url(settings: Settings) -> str:
+    """Address of the PostgreSQL that holds the ledger; empty for a file.
+
+    Raises: SettingsError when two places are named for it, or none of the kind that is.
+    """
     place = settings.decision_log.database
     if settings.store.url and place.path:
         raise SettingsError(
@@ -24,9 +27,20 @@ def open_ledger(settings: Settings, home: Path, ids: Ids, *, durable: bool = Tru
             "decision_log.database.backend is postgres and no address is given; "
             "set store.url, or decision_log.database.path, to postgresql://user:password@host:port/name"
         )
+    return url
+
+
+def ledger_path(settings: Settings, home: Path) -> Path:
+    """The file that holds the ledger where it is not in a PostgreSQL."""
+    named = settings.decision_log.database.path
+    return home / Path(named).expanduser() if named else ledger_file(home)
+
+
+def open_ledger(settings: Settings, home: Path, ids: Ids, *, durable: bool = True) -> StoredLedger:
+    """The control plane. Raises: StoreError; SettingsError when two places are named for it."""
+    url = ledger_url(settings)
     if not url:
-        path = home / Path(place.path).expanduser() if place.path else ledger_file(home)
-        return open_ledger_file(path, ids, full_sync=durable)
+        return open_ledger_file(ledger_path(settings, home), ids, full_sync=durable)
     try:
         from prx.ledger.postgres import open_postgres
     except ModuleNotFoundError as error:
