@@ -154,7 +154,7 @@ def _refuse_postgres(settings: Settings, target: Path) -> None:
 def _copied(home: Path, settings: Settings, staged: Path, ledger: str) -> Iterator[tuple[str, Path]]:
     """Every file of the state folder, copied.
 
-    A database is copied by SQLite itself. In this order: a spool position that is older than the records sends
+    SQLite itself copies databases. In this order: a spool position that is older than the records sends
     some again, and the store keeps each once; a position, ledger or memory that is newer than the records
     would skip what they lack.
     """
