@@ -137,4 +137,6 @@ class Exchange:
 
 def _header(text: str) -> bytes:
     """Text as a header value; what could end the header does not pass."""
+    if text.isascii() and text.isprintable():
+        return text.encode()
     return bytes(b if 32 <= b < 127 else 63 for b in text.encode("utf-8", "replace"))

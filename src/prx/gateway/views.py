@@ -1,5 +1,6 @@
 """What the gateway reads of a request body; whatever it does not know passes through it untouched."""
 
+import json
 import zlib
 from enum import Enum
 from typing import Any
@@ -8,6 +9,9 @@ import msgspec
 
 _NONE = msgspec.Raw(b"")
 _USAGE_ASKED = b'"stream_options":{"include_usage":true}'
+
+
+_TEXT_KEYS = (b'"content"', b'"text"', b'"instructions"')
 
 
 class Kind(Enum):
@@ -137,7 +141,11 @@ def system_text(view: Body) -> SystemText | None:
 
 
 def with_system_text(body: bytes, view: Body, found: SystemText, text: str) -> bytes:
-    """The body with another system prompt; every other value keeps its bytes."""
+    """The body with another system prompt; every other byte stays where the prompt stands once in the body,
+    and every other value keeps its bytes where it does not."""
+    spliced = _spliced(body, found.text, text)
+    if spliced is not None:
+        return spliced
     fields = _OBJECT.decode(body)
     encoded = msgspec.Raw(msgspec.json.encode(text))
     if found.place is None:
@@ -156,6 +164,19 @@ def with_system_text(body: bytes, view: Body, found: SystemText, text: str) -> b
     messages[found.place] = msgspec.Raw(msgspec.json.encode(message))
     fields[key] = msgspec.Raw(msgspec.json.encode(messages))
     return msgspec.json.encode(fields)
+
+
+def _spliced(body: bytes, old: str, new: str) -> bytes | None:
+    """The body with `old` exchanged for `new` as the value of the one key that holds it; None when it is
+    not surely that one, as when another value is the same text."""
+    for spelled in (msgspec.json.encode(old), json.dumps(old).encode()):
+        if body.count(spelled[1:-1]) != 1:
+            continue
+        at = body.find(spelled)
+        key = body[max(0, at - 24) : at].rstrip()
+        if at >= 0 and key.endswith(b":") and key[:-1].rstrip().endswith(_TEXT_KEYS):
+            return body[:at] + msgspec.json.encode(new) + body[at + len(spelled) :]
+    return None
 
 
 def _content_text(content: Any, place: int) -> SystemText | None:

@@ -1,0 +1,192 @@
+"""What the gateway reads of bodies and streams, and what it may change in them."""
+
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prx.domain.records import Message
+from prx.gateway.shapes import wire_messages, wire_tokens
+from prx.gateway.sse import EventReader
+from prx.gateway.views import inflated, read_body, system_text, with_system_text, with_usage
+from prx.gateway.wire import sent_back, sent_on
+from prx.live.shapes import messages_of, tokens_of
+
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+LINES = st.lists(
+    st.tuples(st.sampled_from(["data", "event", "id", ""]), st.text("ab€😀:{}[] ", max_size=12)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(st.lists(LINES, min_size=1, max_size=5), st.sampled_from(["\n", "\r\n", "\r"]), st.integers(0, 2**32))
+def test_events_are_the_same_however_the_stream_is_cut(
+    events: list[list[tuple[str, str]]], end: str, seed: int
+) -> None:
+    body = b"".join(
+        b"".join(f"{name}: {text}{end}".encode() for name, text in lines) + end.encode() for lines in events
+    )
+    expected = [
+        "\n".join(text for name, text in lines if name == "data").encode()
+        if any(name == "data" for name, _ in lines)
+        else None
+        for lines in events
+    ]
+    rng, reader, found, at = random.Random(seed), EventReader(), [], 0
+    while at < len(body):
+        step = rng.randint(1, 9)
+        found += reader.feed(body[at : at + step])
+        at += step
+    found += reader.close()
+    assert b"".join(event.raw for event in found) == body
+    assert [event.data for event in found] == expected
+
+
+def test_an_event_without_an_end_is_given_in_pieces_and_not_kept() -> None:
+    reader, piece = EventReader(), b"x" * 1_000_000
+    passed = b"".join(event.raw for _ in range(20) for event in reader.feed(piece))
+    assert len(reader.rest) <= 8 * 1024 * 1024
+    assert len(passed) + len(reader.rest) == 20_000_000
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=4), JSON)
+def test_asking_for_usage_changes_nothing_else(fields: dict[str, Any], options: Any) -> None:
+    fields |= {"stream": True, "model": "m"}
+    if isinstance(options, dict):
+        fields["stream_options"] = options
+    body = json.dumps(fields).encode() + b" \n"
+    changed = json.loads(with_usage(body, read_body(body)))
+    own = options if isinstance(options, dict) else {}
+    assert changed == fields | {"stream_options": own | {"include_usage": True}}
+
+
+def test_without_stream_options_every_byte_before_the_end_stays() -> None:
+    body = b'{ "model" : "m",\t"stream":true, "n": 1.0e0 }\n'
+    assert with_usage(body, read_body(body)).startswith(b'{ "model" : "m",\t"stream":true, "n": 1.0e0 ')
+
+
+@given(st.text(min_size=1, max_size=30), st.text(max_size=30), JSON, st.booleans(), st.booleans())
+def test_only_the_system_prompt_is_exchanged(
+    old: str, new: str, other: Any, ascii_only: bool, repeated: bool
+) -> None:
+    user = old if repeated else "hi"
+    body = {
+        "model": other,
+        "messages": [{"role": "user", "content": user}, {"role": "system", "content": old}],
+    }
+    raw = json.dumps(body, ensure_ascii=ascii_only).encode()
+    view = read_body(raw)
+    found = system_text(view)
+    assert found is not None
+    assert found.text == old
+    said[1] = {"role": "system", "content": new}
+    assert json.loads(with_system_text(raw, view, found, new)) == body
+
+
+def test_where_the_prompt_stands_once_every_other_byte_stays() -> None:
+    raw = b'{ "messages": [ {"content":  "Be kind." ,"role":"system"} ], "n": 1.50 }'
+    view = read_body(raw)
+    found = system_text(view)
+    assert found is not None
+    assert with_system_text(raw, view, found, "Be brief.") == raw.replace(b"kind", b"brief")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": "x"}]},
+        {"messages": [{"role": "system", "content": ""}]},
+        {"messages": [{"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text"}]}]},
+        {"messages": [{"role": "system", "content": [{"type": "image_url"}]}]},
+        {"messages": "x", "instructions": "y"},
+        {"input": 5},
+    ],
+)
+def test_a_request_without_one_system_text_has_none(body: dict[str, Any]) -> None:
+    assert system_text(read_body(json.dumps(body).encode())) is None
+
+
+MESSAGE = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool", "system"]) | JSON, "content": st.text() | JSON},
+    optional={
+        "name": JSON,
+        "tool_call_id": JSON,
+        "type": st.sampled_from(["message", "function_call"]) | JSON,
+    },
+)
+
+
+@given(st.lists(MESSAGE | JSON, max_size=4) | JSON)
+def test_messages_are_read_as_the_sdk_reads_them(said: Any) -> None:
+    def read(reader: Any) -> tuple[Message, ...] | str:
+        try:
+            found: tuple[Message, ...] = reader(said)
+        except Exception as error:  # noqa: BLE001
+            return type(error).__name__
+        return found
+
+    assert read(wire_messages) == read(messages_of)
+
+
+COUNT = st.none() | st.integers(-2, 10**6) | st.text(max_size=2) | st.booleans()
+USAGE = st.dictionaries(
+    st.sampled_from(
+        ["prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "cache_read_input_tokens"]
+    ),
+    COUNT,
+)
+DETAILS = st.none() | st.dictionaries(
+    st.sampled_from(["cached_tokens", "reasoning_tokens", "cache_write_tokens"]), COUNT
+)
+
+
+@given(USAGE, DETAILS, DETAILS)
+def test_usage_is_read_as_the_sdk_reads_it(usage: dict[str, Any], into: Any, out: Any) -> None:
+    usage |= {"prompt_tokens_details": into, "completion_tokens_details": out}
+    assert wire_tokens(usage) == tokens_of(usage)
+
+
+def test_a_compressed_bomb_is_not_unpacked() -> None:
+    import gzip
+
+    bomb = gzip.compress(b"0" * 50_000_000)
+    assert inflated(bomb, "gzip", 1_000_000) is None
+    assert inflated(gzip.compress(b"{}"), "gzip", 10) == b"{}"
+    assert inflated(b"no gzip", "gzip", 10) is None
+    assert inflated(b"{}", "br", 10) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-authorization"],
+)
+def test_hop_by_hop_headers_pass_in_neither_direction(name: str) -> None:
+    given_headers = [
+        (name.encode(), b"x"),
+        (b"kept", b"1"),
+        (b"connection", b"close, named"),
+        (b"named", b"2"),
+    ]
+    assert dict(sent_on(given_headers, streaming=False, authorization=None)) == {
+        "kept": "1",
+        "accept-encoding": "identity",
+    }
+    assert sent_back(given_headers, length=True) == [(b"kept", b"1")]
+
+
+def test_a_body_view_never_fails_on_a_json_object() -> None:
+    for value in (None, 1, "x", [], {}, [[1]], {"a": None}):
+        fields = ("model", "messages", "input", "stream", "user", "metadata", "tools", "stream_options")
+        view = read_body(msgspec.json.encode(dict.fromkeys(fields, value)))
+        assert (view.streaming, view.wants_usage) in ((False, False), (True, False))
+        assert view.user_named in (None, "x")
+        list(view.said)
