@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,10 @@ class Plan:
     @property
     def key(self) -> str:
         """Changes with the plan and with what is true in the world."""
-        told = repr(
-            (self.days, self.visits, self.stride, self.cadence, world_named(self.world), PROMPT, GUIDE)
-        )
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        told = asdict(self) | {"world": asdict(world_named(self.world)), "texts": [PROMPT, GUIDE]}
+        told.pop("seeds")
+        stable = json.dumps(told, sort_keys=True, default=sorted)
+        return hashlib.sha256(stable.encode()).hexdigest()[:16]
 
 
 PLANS = {
