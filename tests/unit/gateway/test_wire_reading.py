@@ -79,10 +79,8 @@ def test_only_the_system_prompt_is_exchanged(
     old: str, new: str, other: Any, ascii_only: bool, repeated: bool
 ) -> None:
     user = old if repeated else "hi"
-    body = {
-        "model": other,
-        "messages": [{"role": "user", "content": user}, {"role": "system", "content": old}],
-    }
+    said = [{"role": "user", "content": user}, {"role": "system", "content": old}]
+    body = {"model": other, "messages": said}
     raw = json.dumps(body, ensure_ascii=ascii_only).encode()
     view = read_body(raw)
     found = system_text(view)

@@ -73,7 +73,10 @@ def pull(context: click.Context, to: str) -> None:
 @click.option("--to", metavar="DIR", default=FOLDER, show_default=True, help="Folder of the files.")
 @click.pass_context
 def check(context: click.Context, to: str) -> None:
-    """Compare the files with what is served now; exit code 1 when they differ."""
+    """Compare the files with what is served now.
+
+    Exit code 1 when they differ.
+    """
     from prx.gateway.prompts.store import drifted
 
     call = Call.of(context)

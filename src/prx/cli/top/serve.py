@@ -44,9 +44,9 @@ def serve(
     tokens: str | None,
     drain: float,
 ) -> None:
-    """Serve an OpenAI-compatible gateway that records every request.
+    """Run the gateway in front of a provider.
 
-    Point the client's base URL at it; nothing of a request changes until a prompt is accepted.
+    It is OpenAI-compatible and records every request. Point the client's base URL at it; nothing of a request changes until a prompt is accepted.
     """
     from prx.gateway.opening import serve as run
     from prx.gateway.rules import GatewayRules, KeyMode
