@@ -16,6 +16,7 @@ from prx.domain.errors import InvalidInput
 from prx.domain.records import DEFAULT_AGENT
 from prx.ledger.port import View
 from prx.settings import Settings, load
+from prx.spool.ship import Shipped
 
 LANGUAGES = ("en", "es", "ja", "ko", "ru", "zh")
 _META = "prx."
@@ -92,8 +93,11 @@ class Call:
         )
         try:
             # what an app recorded a moment ago belongs to every answer
-            if ship and app.ship().new:
+            shipped = app.ship() if ship else None
+            if shipped and shipped.new:
                 app.engine.score(self.now)
+            if shipped and shipped.damaged:
+                _tell_damage(app.home, shipped)
             if not new_agent and self.agent != DEFAULT_AGENT:
                 self._check_agent(app)
             yield app
@@ -126,6 +130,15 @@ class Call:
         """Print a line for a person; nothing where JSON is wanted."""
         if not self.json:
             click.echo(clean(text))
+
+
+def _tell_damage(home: Path, shipped: Shipped) -> None:
+    first, number = shipped.damaged[0], len(shipped.damaged)
+    message = (
+        f"prx: {number} stretch{'es' * (number > 1)} of the spool in {home} gave no record, "
+        f"all others were stored; the first: {first.segment}, bytes {first.start} to {first.end}: {first.why}"
+    )
+    click.echo(clean(message), err=True)
 
 
 def _language(text: str) -> str:

@@ -56,9 +56,10 @@ def segments(folder: Path) -> list[Path]:
 
 
 def position_of(segment: Path) -> Position:
-    """The committed position; the start when it was never shipped, or its note cannot be read."""
+    """The committed position; the start when it was never shipped, or its note cannot be true."""
     try:
-        return msgspec.json.decode(segment.with_suffix(POSITION).read_bytes(), type=Position)
+        told = msgspec.json.decode(segment.with_suffix(POSITION).read_bytes(), type=Position)
+        return told if 0 <= told.offset <= segment.stat().st_size else Position()
     except (FileNotFoundError, msgspec.DecodeError):
         return Position()
 

@@ -100,6 +100,23 @@ def test_of_several_files_the_good_ones_are_imported_and_the_bad_one_is_named(
     assert [one["new"] for one in json.loads(answer.out)] == [1]
 
 
+def test_credentials_of_an_imported_file_do_not_reach_the_store(terminal: Terminal, tmp_path: Path) -> None:
+    secret = "sk-proj-" + "a1B2" * 8
+    rows = [
+        {"type": "call", "session": "s", "id": "c", "response": f"use {secret}", "error": f"401 {secret}",
+         "messages": [{"role": "user", "content": f"my key is {secret}"}]},
+        {"type": "prompt_seen", "record_id": "p", "at": "2026-11-20T10:00:00Z", "agent": "default",
+         "name": "system", "text": f"Call with {secret}"},
+    ]  # fmt: skip
+    file = tmp_path / "log.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert terminal("import", str(file)).code == 0
+    stored = terminal("export", "sessions").out
+    assert "my key is [redacted:provider-key]" in stored
+    assert secret not in stored
+    assert secret not in repr(terminal.world.records.prompts_seen(after=0, limit=10))
+
+
 @pytest.mark.parametrize("name", ["gone.jsonl", "empty.jsonl"])
 def test_a_file_without_records_is_refused(terminal: Terminal, tmp_path: Path, name: str) -> None:
     (tmp_path / "empty.jsonl").write_text("")

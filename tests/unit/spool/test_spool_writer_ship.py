@@ -352,3 +352,15 @@ def test_a_store_that_is_down_stops_the_shipping_and_moves_no_position(tmp_path:
     with pytest.raises(StoreError, match="disk is full"):
         ship(tmp_path, down, now=START)
     assert position_of(segments(tmp_path)[0]) == Position()
+
+
+@pytest.mark.parametrize("told", ['{"offset":-5}', '{"offset":99999999}', '{"offset":"x"}', "\xff"])
+def test_a_position_that_cannot_be_true_ships_the_segment_from_its_start(
+    tmp_path: Path, clock: Clock, store: Store, told: str
+) -> None:
+    spool = writer(tmp_path, clock)
+    spool.append([interaction("a"), interaction("b")])
+    spool.close()
+    segments(tmp_path)[0].with_suffix(".pos").write_bytes(told.encode("latin-1"))
+    ship(tmp_path, store.append, now=START)
+    assert list(store.kept) == ["a", "b"]

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from prx.cli.call import AgentLeaf, Call
 from prx.cli.output import Column, blocks, clean, pairs, table
 from prx.cli.text.words import count
 from prx.domain.errors import InvalidInput
+from prx.domain.records import Record
 from prx.ingest.importer import ImportResult, Progress, import_file
 from prx.ingest.sniff import DIALECTS
+from prx.spool.content import Content, stored_form
 
 
 @click.command(name="import", cls=AgentLeaf)
@@ -51,11 +53,17 @@ def import_(context: click.Context, files: tuple[str, ...], dialect: str | None)
 
 
 def _import(call: Call, app: App, file: str, dialect: str | None) -> ImportResult:
+    content = Content(app.settings.record.content)
+
+    def append(batch: Sequence[Record]) -> int:
+        kept = (stored_form(record, content) for record in batch)
+        return app.records.append([record for record in kept if record is not None])
+
     with _progress(file) as tick:
         return import_file(
             Path(file).expanduser(),
             now=call.now,
-            append=app.records.append,
+            append=append,
             agent=call.agent,
             dialect=dialect,
             progress=tick,
