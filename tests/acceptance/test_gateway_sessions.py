@@ -181,3 +181,13 @@ def test_sessions_that_were_forgotten_come_back_with_one_start(tmp_path: Path, u
             ask(running, "hi", headers={"X_PRX_Session": name})
         ids = [r.record_id for r in spooled(tmp_path) if isinstance(r, SessionStart)]
         assert ids == ["start/a", "start/b", "start/c", "start/a"]
+
+
+def test_agents_cannot_be_named_without_end(running: Running, upstream: Provider) -> None:
+    url = running.url.removesuffix("/v1")
+    statuses = [
+        POOL.request("POST", f"{url}/a/agent-{n}/v1/chat/completions", body=b'{"messages":[]}').status
+        for n in range(203)
+    ]
+    assert statuses == [200] * 200 + [400] * 3
+    assert len(interactions(running.home)) == 203

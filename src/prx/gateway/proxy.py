@@ -24,6 +24,7 @@ from prx.gateway.wire import Headers, Receive, Scope, Send, header
 from prx.live.session import Session
 
 _WATCH_AFTER = 0.05
+_MOST_AGENTS = 200
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -57,6 +58,7 @@ class Proxy:
         self._metrics, self._prompts = metrics, prompts
         self._relay = Relay(rules, upstream, metrics)
         self._needs_key = rules.key_mode is KeyMode.GATEWAY or rules.tokens.any_for(TokenScope.PROXY)
+        self._agents: set[str] = set()
         self.under_way: set[Exchange] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,6 +118,11 @@ class Proxy:
             agent = agent_of(path_agent, ours.agent)
         except InvalidInput as error:
             raise Refused(400, str(error), "invalid_path") from None
+        if agent not in self._agents:
+            if len(self._agents) >= _MOST_AGENTS:
+                # Each agent is read from the ledger again and again: names must not come without end.
+                raise Refused(400, f"more than {_MOST_AGENTS} agents were named", "too_many_agents")
+            self._agents.add(agent)
         kind = posted if scope["method"] == "POST" else Kind.OTHER
         return Exchange(
             recorder=self._recorder,

@@ -46,7 +46,8 @@ def serve(
 ) -> None:
     """Run the gateway in front of a provider.
 
-    It is OpenAI-compatible and records every request. Point the client's base URL at it; nothing of a request changes until a prompt is accepted.
+    It is OpenAI-compatible and records every request. Point the client's base URL at it; nothing of a
+    request changes until a prompt is accepted.
     """
     from prx.gateway.opening import serve as run
     from prx.gateway.rules import GatewayRules, KeyMode
