@@ -31,7 +31,7 @@ COMMANDS = ("status", "fitness", "experiments", "decisions", "versions", "incide
 
 def prx(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "prx.cli.main", *arguments],
+        [sys.executable, "-m", "prx.cli", *arguments],
         env={**os.environ, "PRX_HOME": str(home), "PYTHONWARNINGS": "default"},
         cwd=home.parent,
         capture_output=True,

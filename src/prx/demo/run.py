@@ -132,7 +132,7 @@ def demo_world(name: str) -> World:
         visits=min(world.visits, VISITS),
         people=replace(world.people, outcome=0.85, thumb=0.5),
         models=models,
-        remembers=Remembering(follow_ups=0.15),
+        remembers=Remembering(follow_ups=0.15, stale=0.04),
     )
 
 

@@ -113,8 +113,11 @@ class Story:
         elif step.what == "confirm" and step.answer == "pass" and self._few("memory", "confirm", 3):
             self._scene("Kept for good", short(step.why))
         elif step.what in ("breaker", "watch") and step.answer == "fail":
+            if not self._once(f"trip/{int(self.simulation.day)}"):
+                self.silent += 1
+                return
             self._scene(f"{step.what.capitalize()} trips, rolled back", short(step.why), f"{step.what} trips")
-        elif step.what == "acknowledged":
+        elif step.what == "acknowledged" and self._once(f"read/{int(self.simulation.day)}"):
             self._scene("The incident is read (simulated operator)", "the layer may change again")
 
     def _finding(self, step: Step) -> None:
