@@ -126,7 +126,7 @@ def test_the_champion_is_served_with_the_sessions_own_values(
         odd = 'Bo "{slot_1}"\n\\ <b> \u4f60'
         chat(running, TEXT.format(odd), "s-1", temperature=1.50, extra={"k": [1.0, None]})
         assert system_sent(upstream) == BETTER.replace("{slot_1}", odd)
-        assert b'"temperature":1.5' in upstream.seen[-1].body
+        assert b'"temperature": 1.5,' in upstream.seen[-1].body
         assert upstream.seen[-1].json["extra"] == {"k": [1.0, None]}
         assert upstream.seen[-1].json["messages"][1] == {"role": "user", "content": "hi from s-1"}
         record = interactions(tmp_path)[-1]
@@ -249,3 +249,32 @@ def test_a_restart_neither_learns_again_nor_forgets_what_was_accepted(
         learn(running, first=100)
         assert system_sent(upstream).startswith("You are the best agent of Ada107")
     assert len(PromptFiles(tmp_path).learned()) == 1
+
+
+def test_the_engine_makes_a_version_of_an_accepted_prompt_and_the_gateway_serves_what_a_person_sets(
+    running: Running, upstream: Provider
+) -> None:
+    """Gateway, spool, store, engine and ledger of one state folder, with nothing faked."""
+    from prx.wiring.app import open_app
+
+    learn(running)
+    accepted(running)
+    chat(running, TEXT.format("Bo"), "s-1")
+    app = open_app(home=running.home, env={"HOME": str(running.home)})
+    try:
+        app.ship()
+        app.engine.advance(app.now())
+        with app.ledger.view() as view:
+            pointer = view.pointer("default")
+        assert pointer is not None
+        assert pointer.label == "v1.0"
+    finally:
+        app.close()
+
+    def version_of_a_new_session() -> bool:
+        chat(running, TEXT.format("Cy"), f"v-{len(upstream.seen)}")
+        return interactions(running.home)[-1].version == "v1.0"
+
+    eventually(version_of_a_new_session)
+    assert system_sent(upstream) == TEXT.format("Cy")
+    assert interactions(running.home)[-1].prompts == {"support": content_hash(TEMPLATE)}
