@@ -35,5 +35,9 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	$(BIN)/python bench/table.py
 
+docs: setup
+	$(BIN)/python docs/build.py
+	$(BIN)/python tests/statistics/table.py
+
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

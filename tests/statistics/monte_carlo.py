@@ -86,10 +86,9 @@ def run_fast(cell: Cell) -> Result:
     return summarise(cell, {"0": _batch(cell, 10_000, cell.fast_runs)})
 
 
-def load(cell: Cell) -> Result | None:
-    """Return what was run on today's code, all of the cell or its first batches."""
-    batches = _first(cell, _load(store() / f"{cell.name}.json", cell)["batches"])
-    return summarise(cell, batches) if batches else None
+def stored(cell: Cell) -> dict[str, dict[str, float]]:
+    """Return the batches that ran on today's code, all of the cell or its first ones."""
+    return _first(cell, _load(store() / f"{cell.name}.json", cell)["batches"])
 
 
 def verdict(cell: Cell, result: Result) -> Verdict:

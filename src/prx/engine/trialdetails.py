@@ -44,11 +44,12 @@ def dimension_details(
     return {name: {**row, **_adjusted(tests.get(name))} for name, row in rows.items()}
 
 
-def missing_details(bound: MissingBound | NotEnoughData) -> dict[str, Any]:
-    """What missing sessions could hide."""
+def missing_details(bound: MissingBound | NotEnoughData, bound_z: float) -> dict[str, Any]:
+    """What missing sessions could hide; `lower`: its limit at the bound of the look, if any."""
     if isinstance(bound, NotEnoughData):
         return {"not_enough_data": bound.why}
-    return {"total": bound.total, "worst_case": bound.delta, "bounds": dict(bound.bounds)}
+    lower = None if math.isinf(bound_z) else bound.lower(bound_z)
+    return {"total": bound.total, "worst_case": bound.delta, "lower": lower, "bounds": dict(bound.bounds)}
 
 
 def rank_details(found: Composite, values: tuple[Floats, Floats]) -> dict[str, Any]:

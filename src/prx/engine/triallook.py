@@ -169,7 +169,7 @@ def _measured(
         "guardrails": {name: answer_words(a) for name, a in guards.items()},
         "harm": [answer_words(a) for a in tripped],
         "validity": [answer_words(a) for a in tick.validity],
-        "missing_bound": missing_details(hidden),
+        "missing_bound": missing_details(hidden, taken.upper_z),
         "rank_test": None if rank is None else answer_words(rank),
         **rank_details(found, values),
         "effective_units": [found.control.effective_units, found.treatment.effective_units],

@@ -122,12 +122,14 @@ def corrections(plan: Plan | None, looks: tuple[Look, ...]) -> tuple[Correction,
     ]
     missing = look.extra.get("missing_bound") or {}
     if "worst_case" in missing:
+        lower = missing.get("lower")
+        limit = "" if lower is None else f"; promotion needs its lower limit above 0: {lower:+.4f}"
         found.append(
             Correction(
                 "missing sessions (estimate)",
                 look.difference,
                 missing["worst_case"],
-                "what sessions without a value could hide at worst",
+                f"what sessions without a value could hide at worst{limit}",
             )
         )
     worst = _smallest(look.extra.get("dimensions") or {}, set(plan.weights) if plan else set())
