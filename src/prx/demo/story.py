@@ -22,7 +22,7 @@ from prx.ledger.port import View
 from prx.wiring.app import App
 
 DAYS = 60
-BAD_EDIT_DAY, SLOW_EDIT_DAY, BROKEN_DAY, REPAIR_DAY = 20, 30, 50, 52
+BAD_EDIT_DAY, BROKEN_DAY, REPAIR_DAY = 20, 50, 52
 SLOW_LINES = (
     "Before you answer, think about what the customer may feel, greet the customer in your mind,",
     "weigh every desk against every other one, and only then write the label down.",
@@ -70,8 +70,8 @@ class Story:
         if day >= BAD_EDIT_DAY and self._once("bad edit"):
             guarded = "Never ask for a PIN, a password or a full card number.\n"
             self._person_proposes(PROMPT.replace(guarded, ""), "which drops the line that protects PINs")
-        if day >= SLOW_EDIT_DAY and self._once("slow edit"):
-            text = self._served_prompt()
+        text = self._served_prompt()
+        if text != PROMPT and not self._testing_prompt() and self._once("slow edit"):
             self._person_proposes(text.rstrip() + "\n" + "\n".join(SLOW_LINES) + "\n", "longer, not better")
         if day >= BROKEN_DAY and self._once("broken"):
             broken = PROMPT.replace("request_refund:", "refunds-team:").replace("change_pin:", "pins:")
@@ -88,6 +88,9 @@ class Story:
             self._scene("A person's edit is refused", short(str(error)))
             return
         self._scene("A person proposes a prompt", why)
+
+    def _testing_prompt(self) -> bool:
+        return any(one.layer is Layer.PROMPT for one in self.simulation.desk.serving.experiments)
 
     def _served_prompt(self) -> str:
         return self.simulation.desk.serving.prompts.get(PROMPT_NAME, PROMPT)

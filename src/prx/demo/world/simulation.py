@@ -42,15 +42,10 @@ _HOUR = timedelta(hours=1)
 def settings_text(world: World, cadence: float = 48.0, planned: int | None = None) -> str:
     """The operator's configuration in a world, as a TOML file.
 
-    `cadence`: hours between two analyses. `planned`: sessions per arm that a live test is planned for, within
-    18 days; without it as many as the smallest effect asks for.
+    `cadence`: hours between two analyses. `planned`: sessions per arm that a live test is planned for;
+    without it as many as the smallest effect asks for.
     """
     sample = "" if planned is None else f"planned_sample = {planned}\n"
-    longest = (
-        ""
-        if planned is None
-        else "\n[self_evolution.experiments.auto_converge]\nmax_duration_hours = 432.0\n"
-    )
     often, seldom = f"{cadence * 3600:.0f}", f"{cadence * 7200:.0f}"
     checker = "" if world.loves else '\n[self_evolution.models.judge]\nchecker = "exact_label"\n'
     return f"""\
@@ -75,7 +70,7 @@ evolve_schedule = "{often}"
 
 [self_evolution.experiments]
 outcome_window_hours = 1.0
-{sample}{longest}
+{sample}
 [self_evolution.fitness]
 target_tokens = 150.0
 ceiling_tokens = 600.0
