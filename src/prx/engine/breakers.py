@@ -1,6 +1,5 @@
 """The breaker's tick on everything that is served: experiment arms, watched and confirmed changes."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,11 +16,14 @@ from prx.engine.attempt import attempt
 from prx.engine.preperiod import failure_rate
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, undo
+from prx.engine.undone import outside, undone_spans
 from prx.ledger.port import View
 from prx.release.applied import current
 from prx.release.breaker import LAST_CALLS, BreakerRules, CommonCause, Hold, Rate, Trip, tick
 from prx.release.stop import cancel_experiment
 from prx.settings import Settings
+
+LONGEST = timedelta(days=7)
 
 
 def breaker_rules(settings: Settings) -> BreakerRules:
@@ -58,7 +60,9 @@ def _in_force(view: View, agent: str) -> list[Version]:
     for proposal in view.find(Proposal, agent=agent, state=ProposalState.WATCHING):
         if proposal.version and proposal.version != served[0].label:
             served.append(view.version(agent, proposal.version))
-    return [version for version in served if version.baseline and version.layer and version.parents]
+    guarded = [version for version in served if version.baseline and version.layer and version.parents]
+    # the newest change is the first suspect; once it is undone, its time counts against no older one
+    return sorted(guarded, key=lambda version: version.created_at, reverse=True)
 
 
 def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
@@ -104,10 +108,12 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
 def _tick_version(turn: Turn, version: Version) -> None:
     rules = breaker_rules(turn.settings)
     since = turn.now - timedelta(hours=rules.window_hours)
-    recent = list(turn.scores(max(version.created_at, since)))
-    last = recent if len(recent) >= rules.min_sessions else _last_sessions(turn, version.created_at)
     with turn.view() as view:
         breaker = view.maybe(Breaker, f"{turn.agent}/{version.layer}")
+        spans = undone_spans(view, turn.agent)
+    recent = list(outside(turn.scores(max(version.created_at, since)), spans))
+    week = max(version.created_at, turn.now - LONGEST)
+    last = recent if len(recent) >= rules.min_sessions else list(outside(turn.scores(week), spans))
     slow_since = breaker.slow_since if breaker and breaker.slow_version == version.label else None
     found = tick(
         failure_rate(recent),
@@ -126,10 +132,6 @@ def _tick_version(turn: Turn, version: Version) -> None:
         _keep_slow(turn, version, slow)
     if isinstance(found, CommonCause):
         turn.report.add("breaker", version.label, "error", found.why)
-
-
-def _last_sessions(turn: Turn, promoted: datetime) -> Sequence[SessionScore]:
-    return list(turn.scores(max(promoted, turn.now - timedelta(days=7))))
 
 
 def _keep_slow(turn: Turn, version: Version, slow: datetime | None) -> None:

@@ -18,6 +18,7 @@ from prx.engine.filing import NEUTRAL
 from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, failure_rate, levels
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, close_breaker, roll_back, undo
+from prx.engine.undone import outside, undone_spans
 from prx.release.decisions import amend
 from prx.release.watch import COMPOSITE, Level, Regressed, WatchRules, watch
 
@@ -32,8 +33,12 @@ def deciding(context: Context) -> tuple[OwnMetric, ...]:
 def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, Any]:
     """Failure rate of 7 days and fitness levels of 14 days before a change, as plain values."""
 
+    with context.ledger.view() as view:
+        spans = undone_spans(view, agent)
+
     def scores(span: timedelta) -> Iterator[SessionScore]:
-        return context.records.scores(agent=agent, env=PRODUCTION, since=now - span, until=now)
+        found = context.records.scores(agent=agent, env=PRODUCTION, since=now - span, until=now)
+        return outside(found, spans)
 
     failures = failure_rate(scores(FAILURE_BASELINE))
     weights = context.settings.fitness.weights.as_dict()
@@ -57,7 +62,8 @@ def tick_watches(turn: Turn) -> None:
 
 def _tick(turn: Turn, proposal: Proposal) -> None:
     promoted, before = proposal.state_since, _before(turn, proposal)
-    scores = list(turn.scores(promoted))
+    with turn.view() as view:
+        scores = list(outside(turn.scores(promoted), undone_spans(view, turn.agent)))
     window = timedelta(hours=turn.settings.safety.rollback_window_hours)
     found = watch(before, _levels(turn, scores), _rules(turn))
     if isinstance(found, Regressed):

@@ -189,7 +189,11 @@ def _write_decision(
             proposal={
                 "type": "rollback",
                 "description": plan.describe(),
-                "parameters": {"left": plan.left.label, "restored": served.label},
+                "parameters": {
+                    "left": plan.left.label,
+                    "restored": served.label,
+                    "undone": [version.label for version in plan.undone],
+                },
             },
             rationale=why,
             data_points=0,

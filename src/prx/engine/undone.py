@@ -1,0 +1,30 @@
+"""Time under changes that were undone: it says nothing about the changes that stayed."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from prx.domain.decisions import Decision
+from prx.domain.scores import SessionScore
+from prx.domain.versions import Version
+from prx.ledger.port import View
+
+Spans = tuple[tuple[datetime, datetime], ...]
+
+
+def undone_spans(view: View, agent: str) -> Spans:
+    """From when each undone version began to serve until it was undone."""
+    began = {version.label: version.created_at for version in view.find(Version, agent=agent)}
+    return tuple(
+        (began[label], decision.timestamp)
+        for decision in view.find(Decision, agent=agent)
+        if decision.proposal.get("type") == "rollback"
+        for label in decision.proposal.get("parameters", {}).get("undone", ())
+        if label in began
+    )
+
+
+def outside(scores: Iterable[SessionScore], spans: Spans) -> Iterator[SessionScore]:
+    """The scores of sessions that began in none of the spans."""
+    for score in scores:
+        if not any(start <= score.started_at < end for start, end in spans):
+            yield score
