@@ -1,5 +1,6 @@
 """Requests through a real gateway to a scripted provider."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_a_plain_answer_passes_byte_for_byte_and_is_recorded(running: Running, u
     assert answer.headers["x-prx-record"] == record.record_id
     assert (record.tokens.input, record.tokens.cache_read, record.tokens.reasoning) == (100, 40, 8)
     assert record.messages[0].content == "café 1.0"
-    assert record.source == "gateway"
+    assert (record.source, record.provider, record.cost_usd) == ("gateway", "local", 0.0)
 
 
 def test_a_stream_asks_for_usage_on_its_own_and_keeps_the_extra_chunk_to_itself(
@@ -250,7 +251,6 @@ def test_headers_of_the_connection_and_ours_stay_and_the_key_passes(
 def test_a_compressed_answer_passes_compressed_and_is_recorded_in_clear(
     running: Running, upstream: Provider
 ) -> None:
-    import gzip
 
     packed = gzip.compress(json.dumps(completion()).encode())
     upstream.script = lambda _seen: Reply(
@@ -350,3 +350,16 @@ def test_tool_call_fragments_are_put_together_for_the_record(running: Running, u
         ("look", '{"q":"x"}', "call_1"),
         ("book", "{}", "call_2"),
     ]
+
+
+def test_a_stream_that_comes_compressed_all_the_same_passes_as_it_is(
+    running: Running, upstream: Provider
+) -> None:
+    packed = gzip.compress(b"".join(events(chunk({"content": "Hi"}), chunk({}, "stop"))))
+    coded = {"Content-Type": "text/event-stream", "Content-Encoding": "gzip"}
+    upstream.script = lambda _seen: Reply([packed[:30], packed[30:]], headers=coded)
+    url, body = f"{running.url}/chat/completions", json.dumps(CHAT | {"stream": True})
+    assert POOL.request("POST", url, body=body, decode_content=False).data == packed
+    (record,) = interactions(running.home)
+    assert record.terminal is Terminal.COMPLETED
+    assert record.extra["answer_bytes"] == len(packed)

@@ -299,3 +299,12 @@ def test_absurd_headers_neither_stop_nor_confuse_the_gateway(running: Running, u
     too_long = POOL.request("POST", url, body=json.dumps(CHAT), headers={"X-Long": "y" * 200_000})
     assert too_long.status in (400, 431)
     assert len(upstream.seen) == 1
+
+
+def test_without_a_key_nothing_is_read_recorded_or_passed_on(tmp_path: Path, upstream: Provider) -> None:
+    with gateway(tmp_path, upstream.url, tokens=TOKENS, max_body=1000) as running:
+        for body in (json.dumps(CHAT).encode(), b"{", b"x" * 5000):
+            answer = POOL.request("POST", f"{running.url}/chat/completions", body=body)
+            assert answer.status == 401
+    assert spooled(tmp_path) == []
+    assert not upstream.seen

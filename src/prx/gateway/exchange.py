@@ -72,6 +72,7 @@ class Exchange:
         call = self.call = session.call(
             model=model,
             messages=wire_messages(messages),
+            provider=self.recorder.provider,
             tools=view.has_tools if view is not None else False,
             streamed=self.streaming,
             ref=self.ours.ref,

@@ -64,15 +64,7 @@ class Proxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever fails, the client gets an answer and the record its end."""
         headers: Headers = scope["headers"]
-        try:
-            body = await _read(receive, headers, self._rules.max_body)
-        except ClientGone:
-            return
-        except Refused as refused:
-            await self._refuse(scope, send, refused, b"", asked(headers))
-            return
         ours = asked(headers)
-        started = time.perf_counter()
         try:
             self._admit(headers, ours)
         except Refused as refused:
@@ -80,6 +72,14 @@ class Proxy:
             self._metrics.refused[refused.code] += 1
             await send_json(send, refused.status, openai_error(refused.status, str(refused), refused.code))
             return
+        try:
+            body = await _read(receive, headers, self._rules.max_body)
+        except ClientGone:
+            return
+        except Refused as refused:
+            await self._refuse(scope, send, refused, b"", ours)
+            return
+        started = time.perf_counter()
         try:
             exchange = self._exchange(scope, send, ours, body, started)
         except Refused as refused:

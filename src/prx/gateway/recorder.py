@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from prx.domain.ids import Ids
-from prx.domain.prices import Prices
+from prx.domain.prices import Prices, provider_of
 from prx.domain.records import Exposure, Interaction, Record, SessionStart, Terminal, UnitSource
 from prx.domain.times import utc_now
 from prx.gateway.identity import Continuations
@@ -46,6 +46,7 @@ class Recorder:
         poll_seconds: float = 0.5,
     ) -> None:
         self.now, self.spool_folder = now, spool
+        self.provider = provider_of(rules.upstream)
         ids = ids or Ids(random.SystemRandom())
         self.spool = SpoolWriter(spool, now=now, rules=spool_rules or SpoolRules())
         folder = rules.home / "gateway"

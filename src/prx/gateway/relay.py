@@ -41,9 +41,10 @@ class Relay:
         try:
             inference = exchange.kind in (Kind.CHAT, Kind.RESPONSES)
             streams = answer.headers.get("Content-Type", "").startswith("text/event-stream")
-            if inference and streams and answer.status < 400:
+            coded = streams and "Content-Encoding" in answer.headers
+            if inference and streams and answer.status < 400 and not coded:
                 await self._stream(exchange, answer, hide_usage=asked_usage)
-            elif exchange.kind is Kind.OTHER:
+            elif exchange.kind is Kind.OTHER or coded:
                 await self._pass_on(exchange, answer)
             else:
                 await self._whole(exchange, answer)
