@@ -7,6 +7,7 @@ bound to; and how a batch is seeded. A changed limit or claim does not touch it;
 
 import ast
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "src"
+LONG = re.compile(r"\d+\.\d{12,}")
 HARNESS = {"monte_carlo", "provenance"}
 # Read when the program starts, as its modules are: an edit during a long run must not relabel its results.
 TEXT = {path: path.read_text() for root in (HERE, SOURCE) for path in root.rglob("*.py")}
@@ -31,7 +33,10 @@ def bound(value: Any) -> str:
     """A function by its name and the values it closes over, anything else by its repr."""
     inner = getattr(value, "__wrapped__", value)
     if not callable(inner) or not hasattr(inner, "__code__"):
-        return repr(value)
+        # Fitted numbers differ in the last digits with the number of threads.
+        return (
+            repr(value) if isinstance(value, float) else LONG.sub(lambda m: f"{float(m[0]):.9g}", repr(value))
+        )
     names = inner.__code__.co_freevars
     held = ", ".join(
         f"{n}={bound(cell.cell_contents)}"
