@@ -103,6 +103,16 @@ def test_stats_look_like_the_source_documents(terminal: Terminal) -> None:
     assert strategy.endswith("0.0 %")
 
 
+def test_of_all_versions_only_the_serving_one_is_shown_as_serving(terminal: Terminal) -> None:
+    header, *rows = terminal("evolution", "versions").out.splitlines()
+    assert "Status" in header
+    assert "live" not in {word for row in rows for word in row.split()}
+    assert [row.split()[0] for row in rows if "current" in row.split()] == ["v1.1"]
+    assert [row.split()[0] for row in rows if "earlier" in row.split()] == ["v1.0"]
+    assert "Status:    current" in terminal("evolution", "versions", "show", "v1.1").out
+    assert "Status:    earlier" in terminal("evolution", "versions", "show", "v1.0").out
+
+
 def test_fitness_prints_the_table_of_the_source_documents(terminal: Terminal) -> None:
     lines = terminal("evolution", "fitness", width=80).out.splitlines()
     assert lines[0].startswith("Current Fitness Score: 0.")

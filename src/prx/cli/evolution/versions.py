@@ -33,7 +33,11 @@ def show(context: click.Context, version: str) -> None:
     with call.view() as view:
         found = version_named(view, call.agent, version)
         held = parts(view, found)
-    call.answer({"version": found, "parts": held}, lambda: version_text(found, held, call.width))
+        pointer = view.pointer(call.agent)
+    current = pointer is not None and pointer.label == found.label
+    call.answer(
+        {"version": found, "parts": held}, lambda: version_text(found, held, call.width, current=current)
+    )
 
 
 @versions.command(cls=AgentLeaf)

@@ -9,7 +9,7 @@ from prx.cli.text.words import (
     shortened,
     wide,
 )
-from prx.domain.versions import MemoryState, PromptSet, Version
+from prx.domain.versions import MemoryState, PromptSet, Version, VersionStatus
 from prx.views.versions import LayerDiff, PartView, VersionRow, flat_settings
 
 
@@ -32,7 +32,7 @@ def versions_text(rows: Sequence[VersionRow], width: int | None) -> str:
             (
                 row.version.label,
                 moment(row.version.created_at),
-                "current" if row.current else row.version.status.replace("_", " "),
+                _standing(row.version, row.current),
                 row.version.parents[0] if row.version.parents else NOTHING,
                 row.version.layer.level if row.version.layer else NOTHING,
                 *((row.version.snapshot_id,) if wide(width) else ()),
@@ -44,15 +44,22 @@ def versions_text(rows: Sequence[VersionRow], width: int | None) -> str:
     )
 
 
-def version_text(version: Version, parts: Sequence[PartView], width: int | None) -> str:
-    """One version with its parts."""
+def _standing(version: Version, current: bool) -> str:
+    if current:
+        return "current"
+    # the stored word "live" would name some twenty versions beside the one that serves
+    return "earlier" if version.status is VersionStatus.LIVE else version.status.replace("_", " ")
+
+
+def version_text(version: Version, parts: Sequence[PartView], width: int | None, *, current: bool) -> str:
+    """One version with its parts; `current`: it is the one that serves."""
     head = pairs(
         (
             ("Version", version.label),
             ("Snapshot", version.snapshot_id),
             ("Agent", version.agent),
             ("Created", f"{moment(version.created_at)} UTC by {version.source.value}"),
-            ("Status", version.status.replace("_", " ")),
+            ("Status", _standing(version, current)),
             ("From", ", ".join(version.parents)),
             ("Proposal", version.proposal_id or ""),
             ("Note", version.note),
