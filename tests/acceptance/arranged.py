@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from prx.domain.changes import AddLine, Change, PromptPatch
 from prx.domain.ids import Ids
-from prx.domain.proposals import Proposal, ProposalState
+from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.domain.records import (
     Assignment,
     Exposure,
@@ -33,6 +33,18 @@ from prx.views.fitness import rules_from
 START = datetime(2026, 3, 2, tzinfo=UTC)
 AGENT = "default"
 PROMPT = "You answer questions of customers.\n- refund: money back\n- parcel: where is it\n"
+PROOFS = tuple(
+    ProofStep(name=name, answer="pass", why="arranged", at=START)
+    for name in (
+        "gate.scope",
+        "gate.replay",
+        "shadow",
+        "judge",
+        "judge.offpolicy",
+        "memory.change",
+        "memory.replay",
+    )
+)
 
 
 @dataclass
@@ -88,8 +100,9 @@ class Arranged:
     def move(self, proposal: Proposal, *states: ProposalState) -> Proposal:
         """Take legal steps without their work, to arrange a later state."""
         for state in states:
+            proofs = PROOFS if state is ProposalState.JUDGED else proposal.proofs
             with self.context.ledger.transaction(now=self.now, actor="engine") as tx:
-                proposal = tx.move(proposal, state, why="arranged")
+                proposal = tx.move(proposal, state, why="arranged", proofs=proofs)
         return proposal
 
 

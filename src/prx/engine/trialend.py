@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from prx.domain.decisions import DecisionOutcome, Verdict
+from prx.domain.errors import Conflict
 from prx.domain.events import Event, EventName
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
@@ -139,7 +140,11 @@ def _won(
         amend(tx, proposal.decision_id, f"{why}; waits for a person: {reason}", evidence="live")
         tx.emit(approval_event(tx, proposal, reason))
         return
-    promote(tx, proposal, why=why, evidence="live", baseline=baseline)
+    try:
+        promote(tx, proposal, why=why, evidence="live", baseline=baseline)
+    except Conflict as error:
+        tx.move(proposal, ProposalState.CANCELLED, why=str(error))
+        verdict, why = Verdict.REJECTED, str(error)
     amend(tx, proposal.decision_id, why, verdict=verdict, verdict_reason=why)
 
 

@@ -1,6 +1,7 @@
 """Creating experiments: the pre-period, the frozen plan, room beside others."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ from prx.engine.watching import freeze_baseline
 from prx.ledger.port import Transaction, View
 from prx.release.applied import current
 from prx.release.decisions import amend
+from prx.release.evidence import require_proofs
 
 MAX_EXPERIMENTS_PER_AGENT = 2
 
@@ -129,6 +131,20 @@ def start_for_proposal(turn: Turn, proposal: Proposal) -> None:
         report.add("experiment", name, "not_enough_data", why)
         return
     baseline = freeze_baseline(turn.context, turn.agent, turn.now)
+    try:
+        experiment = _begin(turn, proposal, plan, baseline)
+    except Conflict as error:
+        with turn.transaction() as tx:
+            tx.move(proposal, ProposalState.CANCELLED, why=str(error))
+            amend(tx, proposal.decision_id, str(error), verdict=Verdict.REJECTED, verdict_reason=str(error))
+        report.add("experiment", name, "fail", str(error))
+        return
+    report.add("experiment", experiment.experiment_id, "done", f"started on the {proposal.layer.label}")
+
+
+def _begin(turn: Turn, proposal: Proposal, plan: Plan, baseline: dict[str, Any]) -> Experiment:
+    """Raises: Conflict when a proof is missing or the layer moved on; nothing is written then."""
+    require_proofs(proposal)
     with turn.transaction() as tx:
         experiment = create_experiment(
             tx, proposal.agent, proposal.layer, plan=plan, treated=proposal.treated, proposal=proposal
@@ -140,7 +156,7 @@ def start_for_proposal(turn: Turn, proposal: Proposal) -> None:
             why=f"experiment {experiment.experiment_id} runs",
             experiment_id=experiment.experiment_id,
         )
-    report.add("experiment", experiment.experiment_id, "done", f"started on the {proposal.layer.label}")
+    return experiment
 
 
 def other_parts(manifest: Manifest, layer: Layer) -> list[str]:

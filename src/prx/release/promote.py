@@ -19,6 +19,7 @@ from prx.domain.versions import (
 from prx.ledger.port import Transaction, View
 from prx.release.applied import current
 from prx.release.decisions import amend
+from prx.release.evidence import require_proofs
 
 
 def initial_version(
@@ -73,8 +74,10 @@ def promote(
 ) -> tuple[Proposal, Version]:
     """Serve the proposal's treated part to everyone and start its watch against `baseline`.
 
-    Raises: Conflict when the layer's part is no longer the one that the proposal was proven on.
+    Raises: Conflict when a proof is missing, or when the layer's part is no longer the one that the proposal
+    was proven on; nothing is written then.
     """
+    require_proofs(proposal)
     base = current(tx, proposal.agent)
     found = base.manifest.part(proposal.layer)
     if found != proposal.base:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from prx.domain.errors import EvolutionError
 from prx.domain.ids import Ids, system_ids
 from prx.domain.records import Record
 from prx.domain.serving import Serving
@@ -48,7 +47,7 @@ def open_evolution(
         settings = load(config_file(Path(config) if config else None, environment, folder), environment)
         rules = SpoolRules(content=Content(settings.record.content))
         writer = SpoolWriter(spool_folder(folder), now=now, rules=rules)
-    except (EvolutionError, OSError) as error:
+    except Exception as error:  # noqa: BLE001  whatever is wrong with the folder, the app goes on
         _LOG.error("prx: recording is off: %s", error)
         return Evolution(lambda agent: Serving(agent=agent), lambda _record: None, ids=ids, now=now)
     source = _Champions(settings, folder, ids)
