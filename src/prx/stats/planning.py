@@ -200,7 +200,7 @@ def sample_per_arm(delta: float, sd: float, *, alpha: float = 0.05, power: float
     check_effect(delta)
     check_power(power)
     return root_of(
-        lambda n: _t_power(n, delta / sd, alpha) - power, 1.0 + 1e-6, 1e12, what="a sample", tolerance=1e-8
+        lambda n: _t_power(n, delta / sd, alpha) - power, 1.0 + 1e-6, 1e12, what="sample", tolerance=1e-8
     )
 
 
@@ -212,8 +212,12 @@ def smallest_effect(
     check_power(power)
     if not per_arm >= 2.0:
         return NotEnoughData(f"{per_arm:g} effective units per arm see nothing; at least 2 are needed")
+    # the bracket grows from the normal approximation: far beyond it the noncentral t cannot be computed
+    highest = float(ndtri(1.0 - alpha / 2.0) + ndtri(max(power, 0.5))) * math.sqrt(2.0 / per_arm)
+    while _t_power(per_arm, highest, alpha) < power:
+        highest *= 1.2
     return sd * root_of(
-        lambda d: _t_power(per_arm, d, alpha) - power, 1e-9, 1e3, what="an effect", tolerance=1e-12
+        lambda d: _t_power(per_arm, d, alpha) - power, 1e-9, highest, what="effect", tolerance=1e-12
     )
 
 
@@ -286,4 +290,4 @@ def _z_for_estimate(information: Sequence[float], earlier: Sequence[float], delt
         # More than half of the paths with lift delta have ended upwards before: no result here reads as
         # delta.
         return math.inf
-    return root_of(excess, -40.0, highest, what="a z for the smallest effect", tolerance=1e-9)
+    return root_of(excess, -40.0, highest, what="z for the smallest effect", tolerance=1e-9)

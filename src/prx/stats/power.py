@@ -38,7 +38,7 @@ def drift_for_power(
     def missing(drift: float) -> float:
         return power_of(fractions, upper_z, effect=drift, sides=sides) - power
 
-    return root_of(missing, 0.0, 40.0, what=f"a drift with power {power}")
+    return root_of(missing, 0.0, 40.0, what=f"drift with power {power}")
 
 
 def inflation(
@@ -96,7 +96,7 @@ def drift_with_futility(
         exits = crossing(fractions, upper_z, (*lower[:-1], upper_z[-1]), drift=drift)
         return math.fsum(exits.upper) - (1.0 - beta)
 
-    return root_of(gap, 0.5, 10.0, what=f"a drift with power {1 - beta} under futility", tolerance=1e-7)
+    return root_of(gap, 0.5, 10.0, what=f"drift with power {1 - beta} under futility", tolerance=1e-7)
 
 
 def root_of(

@@ -149,3 +149,10 @@ def test_levels_add_up_to_at_most_the_budget(p_values: list[float | None]) -> No
         past.append(AutomaticExperiment(promotion_level(past), p))
     assert all(0.0 <= e.level <= 0.025 for e in past)
     assert sum(e.level for e in past) <= 0.10 * max(1, sum(e.won for e in past)) + 1e-12
+
+
+@pytest.mark.parametrize("per_arm", [2.0, 2.5, 4.0, 7.3, 20.0, 61.0, 100.0, 1e4, 1e7])
+def test_the_smallest_effect_is_found_at_any_size_of_sample(per_arm: float) -> None:
+    found = smallest_effect(per_arm, 0.2)
+    assert isinstance(found, float)
+    assert 0.0 < found < 20.0
