@@ -4,6 +4,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
+
 from conftest import Terminal
 
 LISTS = [
