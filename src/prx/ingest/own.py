@@ -75,6 +75,8 @@ def _kind(value: dict[str, Any]) -> str | None:
 
 
 def _exact(value: dict[str, Any]) -> Record:
+    if value.get("type") == "prompt_seen":
+        raise Misfit("a prompt's text is only taken from a running app; propose it with `prx evolution propose`")
     try:
         record: Record = msgspec.convert(value, Record, str_keys=False)
     except (msgspec.ValidationError, RecursionError, OverflowError) as error:

@@ -12,7 +12,6 @@ from prx.domain.records import (
     Assignment,
     Feedback,
     Interaction,
-    PromptSeen,
     Record,
     SessionEnd,
     SessionStart,
@@ -177,7 +176,6 @@ def test_an_exact_export_comes_back_as_it_was(tmp_path: Path, imported: Callable
         Interaction(record_id="r2", at=AT, session_id="s", prompts={"p": "sha256:1"}, response="é"),
         Feedback(record_id="r3", at=AT, target_kind="session", target="s", name="thumb", value=1.0),
         Assignment(record_id="r4", at=AT, experiment_id="e", unit="u", session_id="s", variant="treatment"),
-        PromptSeen(record_id="r5", at=AT, agent="support", name="p", text="hello"),
         SessionEnd(record_id="r6", at=AT, session_id="s"),
     ]
     path = tmp_path / "export.jsonl"
@@ -206,6 +204,17 @@ def test_an_exact_export_comes_back_as_it_was(tmp_path: Path, imported: Callable
         (EXACT | {"record_id": ""}, "record_id is empty"),
         (EXACT | {"session_id": ""}, "session_id is empty"),
         (EXACT | {"at": "0001-01-01T00:00:00Z"}, "before 1990"),
+        (
+            {
+                "type": "prompt_seen",
+                "record_id": "p",
+                "at": "2026-11-30T00:00:00Z",
+                "agent": "default",
+                "name": "router",
+                "text": "another prompt",
+            },
+            "only taken from a running app",
+        ),
         ({"type": "letter"}, "no item of the dialect prx"),
         ([1, 2], "no item of the dialect prx"),
     ],
