@@ -2,7 +2,6 @@
 
 import msgspec
 
-
 NOTICES = "notices"
 """Role under which is kept which budget lines of a month were told."""
 

@@ -76,7 +76,7 @@ def _kind(value: dict[str, Any]) -> str | None:
 
 def _exact(value: dict[str, Any]) -> Record:
     if value.get("type") == "prompt_seen":
-        raise Misfit("a prompt's text is only taken from a running app; propose it with `prx evolution propose`")
+        raise Misfit("a prompt is only taken from a running app; use `prx evolution propose` for its text")
     try:
         record: Record = msgspec.convert(value, Record, str_keys=False)
     except (msgspec.ValidationError, RecursionError, OverflowError) as error:
@@ -183,18 +183,30 @@ def _call_fields(value: dict[str, Any]) -> dict[str, Any]:
         "error": error,
         "external_failure": value.get("external_failure") is True,
         "streamed": value.get("streamed") is True,
-        "ttft_ms": number_of(value.get("ttft_ms")),
-        "latency_ms": number_of(value.get("latency_ms")),
+        "ttft_ms": _amount(value, "ttft_ms"),
+        "latency_ms": _amount(value, "latency_ms"),
         "tokens": Tokens(
-            **{
-                k: count_of(tokens.get(k))
-                for k in ("input", "output", "cache_read", "cache_write", "reasoning")
-            }
+            **{k: _count(tokens, k) for k in ("input", "output", "cache_read", "cache_write", "reasoning")}
         ),
-        "cost_usd": number_of(value.get("cost_usd")),
+        "cost_usd": _amount(value, "cost_usd"),
         "retry": value.get("retry") is True,
         "recalls": tuple(_recall(raw) for raw in dicts_at(value, "recalls")),
     }
+
+
+def _amount(value: dict[str, Any], key: str) -> float | None:
+    """A number from 0 on; None when the line does not tell it. Raises: Misfit for anything else."""
+    found = number_of(value.get(key))
+    if found is None and value.get(key) is not None:
+        raise Misfit(f"{key} is {value[key]!r:.40}; give a number from 0 on, or leave it out")
+    return found
+
+
+def _count(tokens: dict[str, Any], key: str) -> int | None:
+    found = count_of(tokens.get(key))
+    if found is None and tokens.get(key) is not None:
+        raise Misfit(f"tokens.{key} is {tokens[key]!r:.40}; give a whole number from 0 on, or leave it out")
+    return found
 
 
 def _recall(raw: dict[str, Any]) -> Recall:

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from prx.domain.errors import InvalidInput
 from prx.domain.ids import Ids
+from prx.domain.prices import Prices
 from prx.domain.records import PromptSeen, Record, Terminal
 from prx.domain.serving import Serving
 from prx.live.faults import Faults
 from prx.live.memories import Recaller, no_memories
-from prx.domain.prices import Prices
 
 _DEFAULTS_PER_PROMPT = 20
 

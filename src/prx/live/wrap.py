@@ -11,10 +11,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from prx.domain.prices import provider_of
 from prx.domain.records import DEFAULT_AGENT
 from prx.live.calls import Call
 from prx.live.evolution import Evolution
-from prx.domain.prices import provider_of
 from prx.live.session import Session
 from prx.live.shapes import get
 from prx.live.streams import (

@@ -119,8 +119,10 @@ def execute_rollback(
     for experiment_id in cancelled:
         cancel_experiment(tx, tx.get(Experiment, experiment_id), reason="rollback", why=why)
     served = _serve(tx, plan, why)
+    for version in _left_behind(tx, plan):
+        tx.put(msgspec.structs.replace(version, status=VersionStatus.ROLLED_BACK))
     for version in plan.undone:
-        _mark_undone(tx, plan, version, served, why)
+        _settle_proposal(tx, version, served, why)
     _write_decision(tx, plan, served, why, detector)
     tx.audit("rollback", served.label, {"left": plan.left.label, "restored": served.label, "why": why})
     tx.emit(
@@ -158,9 +160,18 @@ def _serve(tx: Transaction, plan: RollbackPlan, why: str) -> Version:
     return plan.target
 
 
-def _mark_undone(tx: Transaction, plan: RollbackPlan, version: Version, served: Version, why: str) -> None:
-    if plan.layer is None:
-        tx.put(msgspec.structs.replace(version, status=VersionStatus.ROLLED_BACK))
+def _left_behind(view: View, plan: RollbackPlan) -> tuple[Version, ...]:
+    """Versions that no longer serve once the pointer moved back; a selective rollback leaves none behind."""
+    if plan.layer is not None:
+        return ()
+    chain = lineage(view, plan.left)
+    labels = [version.label for version in chain]
+    if plan.target.label not in labels:
+        return (plan.left,)
+    return chain[: labels.index(plan.target.label)]
+
+
+def _settle_proposal(tx: Transaction, version: Version, served: Version, why: str) -> None:
     if version.proposal_id is None:
         return
     proposal = tx.get(Proposal, version.proposal_id)

@@ -186,3 +186,12 @@ def test_the_preview_says_what_the_rollback_then_does(ledger: Ledger) -> None:
 def plan_words(ledger: Ledger, **spelling: object) -> str:
     with ledger.view() as view:
         return plan_rollback(view, AGENT, **spelling).describe()  # type: ignore[arg-type]
+
+
+def test_a_restored_mix_that_is_left_is_marked_too(ledger: Ledger) -> None:
+    roll(ledger, layer=Layer.PROMPT, target="v1.0")
+    roll(ledger, target="v1.2")
+    with ledger.view() as view:
+        assert view.version(AGENT, "v1.4").status is VersionStatus.ROLLED_BACK
+        assert view.version(AGENT, "v1.3").status is VersionStatus.ROLLED_BACK
+        assert view.version(AGENT, "v1.2").status is VersionStatus.LIVE
