@@ -1,8 +1,9 @@
 """Which code a simulation ran on: a digest of everything that its numbers depend on.
 
-It covers the parsed source, without comments and docstrings, of the simulating module (its lists of cells
-left out), of the modules here and under `prx` that it imports, and theirs; the values the simulation is
-bound to; and how a batch is seeded. A changed limit or claim does not touch it; a changed formula does.
+It covers the parsed source, without comments, docstrings and the words of errors, of the simulating module
+(its lists of cells left out), of the modules here and under `prx` that it imports, and theirs; the values the
+simulation is bound to; and how a batch is seeded. A changed limit or claim does not touch it; a changed
+formula does.
 """
 
 import ast
@@ -75,7 +76,7 @@ def imports(path: Path) -> Iterator[Path]:
 
 @cache
 def code(path: Path) -> str:
-    """Digest of a file's syntax without docstrings; statements that make cells do not count."""
+    """Digest of a file's syntax; docstrings, words of errors and statements that make cells do not count."""
     tree = ast.parse(TEXT[path])
     if path.parent == HERE:
         tree.body = [node for node in tree.body if not _makes_cells(node)]
@@ -83,6 +84,10 @@ def code(path: Path) -> str:
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if documented and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = []
+        if isinstance(node, ast.Call):
+            node.keywords = [k for k in node.keywords if k.arg != "what"]
     return hashlib.blake2b(ast.dump(tree).encode(), digest_size=16).hexdigest()
 
 
