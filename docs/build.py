@@ -93,7 +93,8 @@ def commands(
 
 
 def _command(path: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=path)
+    # Without the program's own names click would keep a help option that lacks -h on the command.
+    context = click.Context(command, info_name=path, **prx.context_settings)
     usage = " ".join((path, *command.collect_usage_pieces(context)))
     help_text = "\n".join(line.strip() for line in (command.help or "").splitlines()).strip()
     own = [one for one in command.params if isinstance(one, click.Option) and one.name not in COMMON]

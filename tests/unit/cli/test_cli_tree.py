@@ -106,6 +106,15 @@ def test_the_reference_pages_are_what_the_code_says() -> None:
     assert BUILDER.stale() == [], "run `python docs/build.py`"
 
 
+def test_building_the_reference_leaves_every_command_its_short_help_flag() -> None:
+    BUILDER.cli_page()
+    parent = click.Context(BUILDER.prx, info_name="prx", **BUILDER.prx.context_settings)
+    for path, command in COMMANDS.items():
+        option = command.get_help_option(click.Context(command, info_name=path, parent=parent))
+        assert option is not None, path
+        assert set(option.opts) == {"-h", "--help"}, path
+
+
 def test_every_command_is_named_in_the_reference() -> None:
     page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert [path for path in COMMANDS if f"## `{path}`" not in page] == []
