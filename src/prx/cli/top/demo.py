@@ -6,7 +6,13 @@ from prx.cli.call import Call, Leaf
 
 
 @click.command(cls=Leaf)
-@click.option("--seed", type=int, default=7, show_default=True, help="Equal seeds tell equal stories.")
+@click.option(
+    "--seed",
+    type=int,
+    default=7,
+    show_default=True,
+    help="Equal seeds started in the same hour tell equal stories.",
+)
 @click.option(
     "--world",
     metavar="NAME",
