@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from prx.cli.program import prx
+from prx.ingest.otlp.reference import otlp_page
 from prx.settings.reference import KeyRow, sections
 
 IDLE = " (accepted; nothing in this version acts on it yet)"
@@ -110,7 +111,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES: dict[str, Callable[[], str]] = {"configuration.md": configuration_page, "cli.md": cli_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "configuration.md": configuration_page,
+    "cli.md": cli_page,
+    "otlp.md": lambda: f"{MADE}\n\n{otlp_page()}",
+}
 
 
 def stale() -> list[str]:

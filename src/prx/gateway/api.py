@@ -19,6 +19,8 @@ from prx.gateway.replies import api_error
 from prx.gateway.rules import GatewayRules
 from prx.gateway.tokens import Scope, bearer
 from prx.gateway.told import feedback_value
+from prx.gateway.traces import PATH as TRACES
+from prx.gateway.traces import Traces
 from prx.spool.folder import usage
 
 _LARGEST = 65_536
@@ -59,6 +61,7 @@ class Api:
     ) -> None:
         self._rules, self._recorder, self._metrics = rules, recorder, metrics
         self._under_way = under_way
+        self._traces = Traces(recorder, metrics)
         self.ready = True
 
     def application(self) -> Starlette:
@@ -68,6 +71,8 @@ class Api:
             Route(
                 "/api/v1/sessions/{session_id:path}/end", self._guarded(self.end_session), methods=["POST"]
             ),
+            Route(TRACES, self._guarded(self._traces.answer), methods=["POST"]),
+            Route(f"/a/{{agent}}{TRACES}", self._guarded(self._traces.answer), methods=["POST"]),
             Route("/livez", self.livez),
             Route("/readyz", self.readyz),
             Route("/health", self.health),

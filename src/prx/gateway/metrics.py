@@ -42,6 +42,7 @@ class Metrics:
         self.overhead = Histogram()
         self.first_byte = Histogram()
         self.prompts: Counter[str] = Counter()
+        self.traces: Counter[str] = Counter()
 
     def text(
         self, ended: Mapping[str, int], gauges: Mapping[str, float], counters: Mapping[str, float]
@@ -54,6 +55,9 @@ class Metrics:
         lines += [f'prx_gateway_refused_total{{why="{why}"}} {n}' for why, n in sorted(self.refused.items())]
         lines.append("# TYPE prx_gateway_prompts_total counter")
         lines += [f'prx_gateway_prompts_total{{match="{m}"}} {n}' for m, n in sorted(self.prompts.items())]
+        lines.append("# HELP prx_otlp_spans_total Spans that came over /v1/traces.")
+        lines.append("# TYPE prx_otlp_spans_total counter")
+        lines += [f'prx_otlp_spans_total{{as="{kind}"}} {n}' for kind, n in sorted(self.traces.items())]
         lines.append("# HELP prx_gateway_overhead_seconds Time in the gateway, without waiting for others.")
         lines.append("# TYPE prx_gateway_overhead_seconds histogram")
         lines += self.overhead.lines("prx_gateway_overhead_seconds")

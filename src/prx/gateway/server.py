@@ -20,11 +20,12 @@ from prx.gateway.prompts.book import PromptBook
 from prx.gateway.proxy import Proxy
 from prx.gateway.recorder import Recorder
 from prx.gateway.rules import GatewayRules
+from prx.gateway.traces import PATH as TRACES
 from prx.gateway.upstream import Upstream
 from prx.gateway.wire import Receive, Scope, Send
 
 _LOG = logging.getLogger("prx.gateway")
-_OWN_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics"})
+_OWN_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics", TRACES})
 _LOOK_SECONDS = 0.2
 _STEP = 0.02
 
@@ -153,7 +154,11 @@ def _application(proxy: Proxy, api: Api):  # type: ignore[no-untyped-def]
                 await send({"type": "websocket.close", "code": 1003})
             return
         path = scope["path"]
-        if path in _OWN_PATHS or path.startswith("/api/"):
+        if (
+            path in _OWN_PATHS
+            or path.startswith("/api/")
+            or (path.startswith("/a/") and path.endswith(TRACES))
+        ):
             await own(scope, receive, send)
         else:
             await proxy(scope, receive, send)

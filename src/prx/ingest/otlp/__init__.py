@@ -1,0 +1,1 @@
+"""Traces of OpenTelemetry as records: leaf inference spans, whichever dialect names their attributes."""
