@@ -6,19 +6,18 @@ from typing import Any
 
 import msgspec
 
-from prx.domain.errors import InvalidInput
 from prx.domain.events import Breaker
 from prx.domain.experiments import CONTROL, TREATMENT, Experiment, ExperimentStatus
-from prx.domain.proposals import Proposal, ProposalState
+from prx.domain.proposals import Proposal
 from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
 from prx.engine.attempt import attempt
+from prx.engine.blame import blame, suspects, untreated
 from prx.engine.preperiod import failure_rate
 from prx.engine.turn import Turn
-from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, undo
-from prx.engine.undone import outside, undone_spans
+from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, take_back
+from prx.engine.undone import served_since
 from prx.ledger.port import View
-from prx.release.applied import current
 from prx.release.breaker import LAST_CALLS, BreakerRules, CommonCause, Hold, Rate, Trip, tick
 from prx.release.stop import cancel_experiment
 from prx.settings import Settings
@@ -44,25 +43,16 @@ def tick_breakers(turn: Turn) -> None:
     """One tick for every running experiment and for every change that serves."""
     with turn.view() as view:
         running = view.find(Experiment, agent=turn.agent, state=ExperimentStatus.RUNNING)
-        served = _in_force(view, turn.agent)
+        served = _in_force(view, turn.agent, turn.now)
     for experiment in running:
         attempt(turn, "breaker", experiment.experiment_id, partial(_tick_experiment, turn, experiment))
     for version in served:
         attempt(turn, "breaker", version.label, partial(_tick_version, turn, version))
 
 
-def _in_force(view: View, agent: str) -> list[Version]:
-    """The served version, and those under it whose change is still being watched."""
-    try:
-        served = [current(view, agent)]
-    except InvalidInput:
-        return []
-    for proposal in view.find(Proposal, agent=agent, state=ProposalState.WATCHING):
-        if proposal.version and proposal.version != served[0].label:
-            served.append(view.version(agent, proposal.version))
-    guarded = [version for version in served if version.baseline and version.layer and version.parents]
-    # the newest change is the first suspect; once it is undone, its time counts against no older one
-    return sorted(guarded, key=lambda version: version.created_at, reverse=True)
+def _in_force(view: View, agent: str, now: datetime) -> tuple[Version, ...]:
+    """The changes that serve and are not old, newest first; none before the first version."""
+    return suspects(view, agent, now) if view.pointer(agent) else ()
 
 
 def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
@@ -106,14 +96,17 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
 
 
 def _tick_version(turn: Turn, version: Version) -> None:
-    rules = breaker_rules(turn.settings)
+    rules, began = breaker_rules(turn.settings), served_since(version)
     since = turn.now - timedelta(hours=rules.window_hours)
     with turn.view() as view:
         breaker = view.maybe(Breaker, f"{turn.agent}/{version.layer}")
-        spans = undone_spans(view, turn.agent)
-    recent = list(outside(turn.scores(max(version.created_at, since)), spans))
-    week = max(version.created_at, turn.now - LONGEST)
-    last = recent if len(recent) >= rules.min_sessions else list(outside(turn.scores(week), spans))
+        serving = {one.label for one in _in_force(view, turn.agent, turn.now)}
+    if version.label not in serving:
+        return
+    recent = list(untreated(turn, turn.scores(max(began, since))))
+    week = max(began, turn.now - LONGEST)
+    enough = len(recent) >= rules.min_sessions
+    last = recent if enough else list(untreated(turn, turn.scores(week)))
     slow_since = breaker.slow_since if breaker and breaker.slow_version == version.label else None
     found = tick(
         failure_rate(recent),
@@ -125,16 +118,23 @@ def _tick_version(turn: Turn, version: Version) -> None:
         rules=rules,
     )
     if isinstance(found, Trip):
-        undo(turn, version, Alarm("breaker", found.why, reading_numbers(found.reading), recent or last))
+        alarm = Alarm("breaker", found.why, reading_numbers(found.reading), recent or last)
+        take_back(turn, version, alarm, blame(turn, version, _failure, failures=True))
         return
     slow = found.reading.slow_since if isinstance(found, Hold) else None
-    if slow != slow_since:
+    claimed = breaker is not None and breaker.slow_since is not None and breaker.slow_version in serving
+    if slow != slow_since and (slow_since is not None or not claimed):
         _keep_slow(turn, version, slow)
     if isinstance(found, CommonCause):
         turn.report.add("breaker", version.label, "error", found.why)
 
 
+def _failure(score: SessionScore) -> float | None:
+    return None if score.failed is None else float(score.failed)
+
+
 def _keep_slow(turn: Turn, version: Version, slow: datetime | None) -> None:
+    """Remember since when this version fails too often; of several in a layer, the first to do so."""
     key, layer = f"{turn.agent}/{version.layer}", version.layer
     assert layer is not None
     with turn.transaction() as tx:

@@ -70,12 +70,19 @@ def _gather(turn: Turn, view: View, proposal: Proposal) -> GateInput:
             layer=layer,
             state=(ExperimentStatus.RUNNING, ExperimentStatus.EVALUATING),
         ),
-        incidents=view.find(Incident, agent=agent, layer=layer),
+        incidents=tuple(
+            one for one in view.find(Incident, agent=agent) if one.layer is layer or _unexplained(one)
+        ),
         recent=tuple(v.created_at for v in versions if v.created_at > day_ago and v.proposal_id),
         cooldown_until=breaker.until if breaker and breaker.state == "open" else None,
         failed_before=failed_before,
         health=_health(turn),
     )
+
+
+def _unexplained(incident: Incident) -> bool:
+    """No change began it, so that none of any layer may be added to it."""
+    return incident.version is None and incident.proposal_id is None
 
 
 def _tools(turn: Turn) -> frozenset[str]:

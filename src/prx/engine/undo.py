@@ -1,7 +1,7 @@
 """Taking back a served change by itself: incident, rollback, open breaker."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import msgspec
@@ -10,9 +10,11 @@ from prx.domain.events import Breaker, Event, EventName, Incident
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal
 from prx.domain.scores import SessionScore
-from prx.domain.versions import Version
+from prx.domain.versions import Version, VersionSource
+from prx.engine.blame import Blame
+from prx.engine.filing import NEUTRAL
 from prx.engine.turn import Turn
-from prx.ledger.port import Transaction
+from prx.ledger.port import Transaction, View
 from prx.release.applied import current
 from prx.release.breaker import Reading
 from prx.release.rollback import execute_rollback, plan_rollback
@@ -37,22 +39,68 @@ class Alarm:
         return tuple((failed or [s.session_id for s in self.sessions])[-_EVIDENCE:])
 
 
-def undo(turn: Turn, version: Version, alarm: Alarm) -> None:
-    """Roll back the change that `version` made, and open the breaker of its layer."""
+def take_back(turn: Turn, tripped: Version, alarm: Alarm, blamed: Blame) -> None:
+    """Undo the changes that a drop began with; an incident alone when it began before all of them.
+
+    Of several that cannot be told apart all go, and none counts as failed.
+    """
+    if not blamed.changes:
+        _unexplained(turn, tripped, alarm, blamed)
+        return
+    cleared = "" if tripped in blamed.changes else f", and not with {tripped.label}"
+    told = f"{alarm.why}; {blamed.why}{cleared}" if cleared or not blamed.alone else alarm.why
+    for version in blamed.changes:
+        undo(turn, version, replace(alarm, why=told), failed=blamed.alone)
+
+
+def undo(turn: Turn, version: Version, alarm: Alarm, *, failed: bool = True) -> None:
+    """Roll back the change that `version` made, and open the breaker of its layer.
+
+    `failed`: its proposal is never filed again as it is. What a developer shipped is taken back by the
+    breaker alone; a mere drop of fitness under it is told and left to its author.
+    """
     layer = version.layer
     if layer is None:
         return
+    theirs = version.source in (VersionSource.OPERATOR, VersionSource.CLIENT)
     with turn.transaction() as tx:
         proposal = tx.maybe(Proposal, version.proposal_id) if version.proposal_id else None
         restored = None
-        if turn.settings.safety.rollback_enabled:
+        if turn.settings.safety.rollback_enabled and (alarm.detector == "breaker" or not theirs):
             restored = roll_back(tx, version, alarm.why, alarm.detector)
+        elif _told_already(tx, turn.agent, version.label):
+            return
         incident = record_incident(
             tx, turn.agent, layer, alarm, version=version.label, proposal=proposal, restored=restored
         )
+        if proposal and not failed:
+            undone = tx.get(Proposal, proposal.proposal_id)
+            tx.put(msgspec.structs.replace(undone, work={**undone.work, NEUTRAL: True}))
         open_breaker(tx, turn.agent, layer, hours=turn.settings.breaker.cooldown_hours)
     told = f"{alarm.why}; {version.label} was left for {restored}" if restored else alarm.why
     turn.report.add(alarm.detector, version.label, "fail", f"{told}; incident {incident.incident_id}")
+
+
+def _told_already(view: View, agent: str, label: str | None) -> bool:
+    """An incident that nobody has read yet says the same of what still serves."""
+    return any(
+        one.version == label and one.restored is None and one.proposal_id is None
+        for one in view.find(Incident, agent=agent)
+        if one.acknowledged_at is None
+    )
+
+
+def _unexplained(turn: Turn, tripped: Version, alarm: Alarm, blamed: Blame) -> None:
+    """No change did it: nothing is undone, and no new one starts until a person has read the incident."""
+    assert tripped.layer is not None
+    why = f"{alarm.why}; {blamed.why}: {tripped.label} is not undone, look for a cause outside"
+    with turn.transaction() as tx:
+        if _told_already(tx, turn.agent, None):
+            return
+        incident = record_incident(
+            tx, turn.agent, tripped.layer, replace(alarm, why=why), version=None, proposal=None, restored=None
+        )
+    turn.report.add(alarm.detector, tripped.label, "error", f"{why}; incident {incident.incident_id}")
 
 
 def roll_back(tx: Transaction, version: Version, why: str, detector: str) -> str:

@@ -8,12 +8,19 @@ from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
 from prx.ledger.port import View
 
+SINCE = "since"
 Spans = tuple[tuple[datetime, datetime], ...]
+
+
+def served_since(version: Version) -> datetime:
+    """When the first session was served what this version holds; an app serves its own text at once."""
+    told = version.baseline.get(SINCE)
+    return datetime.fromisoformat(told) if told else version.created_at
 
 
 def undone_spans(view: View, agent: str) -> Spans:
     """From when each undone version began to serve until it was undone."""
-    began = {version.label: version.created_at for version in view.find(Version, agent=agent)}
+    began = {version.label: served_since(version) for version in view.find(Version, agent=agent)}
     return tuple(
         (began[label], decision.timestamp)
         for decision in view.find(Decision, agent=agent)

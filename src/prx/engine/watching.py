@@ -1,6 +1,6 @@
 """From promotion to confirmation: is fitness still what it was, or better?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -13,12 +13,14 @@ from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PRODUCTION
 from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.engine.attempt import attempt
+from prx.engine.blame import blame, untreated
 from prx.engine.context import ENGINE, Context
 from prx.engine.filing import NEUTRAL
-from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, failure_rate, levels
+from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, composite_of, failure_rate, levels
 from prx.engine.turn import Turn
-from prx.engine.undo import Alarm, close_breaker, roll_back, undo
+from prx.engine.undo import Alarm, close_breaker, roll_back, take_back
 from prx.engine.undone import outside, undone_spans
+from prx.release.applied import changes_in_force, current
 from prx.release.decisions import amend
 from prx.release.watch import COMPOSITE, Level, Regressed, WatchRules, watch
 
@@ -62,16 +64,40 @@ def tick_watches(turn: Turn) -> None:
 
 def _tick(turn: Turn, proposal: Proposal) -> None:
     promoted, before = proposal.state_since, _before(turn, proposal)
-    with turn.view() as view:
-        scores = list(outside(turn.scores(promoted), undone_spans(view, turn.agent)))
+    scores = list(untreated(turn, turn.scores(promoted)))
     window = timedelta(hours=turn.settings.safety.rollback_window_hours)
     found = watch(before, _levels(turn, scores), _rules(turn))
     if isinstance(found, Regressed):
-        with turn.view() as view:
-            version = view.version(proposal.agent, proposal.version or "")
-        undo(turn, version, Alarm("watch", found.why, _numbers(found), scores))
+        _alarm(turn, proposal, found, scores)
     elif turn.now - promoted >= window:
         _end_window(turn, proposal, scores)
+
+
+def _alarm(turn: Turn, proposal: Proposal, found: Regressed, scores: Sequence[SessionScore]) -> None:
+    """Take back what the surest of the drops began with, unless this change serves no more by itself."""
+    with turn.view() as view:
+        version = view.version(proposal.agent, proposal.version or "")
+        serves = changes_in_force(view, current(view, turn.agent))
+    if version.label not in {one.label for one in serves}:
+        return
+    surest = max(found.drops, key=lambda drop: drop.lower)
+    value = _value_of(turn, surest.metric)
+    alarm = Alarm("watch", found.why, _numbers(found), scores)
+    take_back(turn, version, alarm, blame(turn, version, value, failures=False))
+
+
+def _value_of(turn: Turn, metric: str) -> Callable[[SessionScore], float | None]:
+    """A session's value of a watched metric, turned so that more is better."""
+    if metric == COMPOSITE:
+        return partial(composite_of, weights=turn.settings.fitness.weights.as_dict())
+    own = {one.name: -1.0 if one.better == "lower" else 1.0 for one in deciding(turn.context)}
+    if metric not in own:
+        return lambda score: score.dimensions.get(metric)
+
+    def told(score: SessionScore) -> float | None:
+        return own[metric] * score.metrics[metric] if score.closed and metric in score.metrics else None
+
+    return told
 
 
 def confirm(turn: Turn, proposal: Proposal, why: str, actor: str = ENGINE) -> Proposal:

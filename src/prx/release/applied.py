@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from prx.domain.errors import InvalidInput
 from prx.domain.layers import Layer
-from prx.domain.versions import Version, VersionSource
+from prx.domain.versions import PromptSet, Version, VersionSource, parse_label
 from prx.ledger.port import View
 
 
@@ -30,6 +30,32 @@ def lineage(view: View, version: Version, layer: Layer | None = None) -> tuple[V
         restored = last.source is VersionSource.ROLLBACK and last.layer is layer and len(last.parents) > 1
         chain.append(view.version(version.agent, last.parents[1 if layer and restored else 0]))
     return tuple(chain)
+
+
+def changes_in_force(view: View, version: Version) -> tuple[Version, ...]:
+    """The changes that `version` still serves, newest first: undone ones and those whose text the app has
+    replaced since by one of its own are left out, and so is the first version."""
+    found: dict[str, Version] = {}
+    for layer in Layer:
+        replaced: frozenset[str] = frozenset()
+        for newer, older in pairwise(lineage(view, version, layer)):
+            if newer.source is VersionSource.ROLLBACK or newer.layer is not layer:
+                continue
+            touched = _touched(view, newer, older, layer)
+            if not touched <= replaced:
+                found[newer.label] = newer
+            if newer.source in (VersionSource.OPERATOR, VersionSource.CLIENT):
+                replaced |= touched
+    return tuple(sorted(found.values(), key=lambda one: parse_label(one.label), reverse=True))
+
+
+def _touched(view: View, newer: Version, older: Version, layer: Layer) -> frozenset[str]:
+    """What a change is about: names of prompts, else the layer as a whole."""
+    after, before = view.part(newer.manifest.part(layer)), view.part(older.manifest.part(layer))
+    if not isinstance(after, PromptSet) or not isinstance(before, PromptSet):
+        return frozenset({layer.value})
+    names = after.texts.keys() | before.texts.keys()
+    return frozenset(name for name in names if after.texts.get(name) != before.texts.get(name))
 
 
 def last_change(view: View, version: Version, layer: Layer | None) -> tuple[Version, Layer | None]:

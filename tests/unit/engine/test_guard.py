@@ -4,15 +4,18 @@ from datetime import timedelta
 
 from arranged import AGENT, PROMPT, Arranged, session
 
+from prx.domain.changes import Change, StrategyPatch
 from prx.domain.events import Breaker, Incident
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PromptSeen
-from prx.domain.versions import Version, VersionStatus
+from prx.domain.versions import PromptSet, Strategy, Version, VersionStatus
+from prx.engine.filing import past_changes
 from prx.engine.watching import freeze_baseline
+from prx.release.applied import current
 from prx.release.breaker import Rate, predictive_tail
 from prx.release.promote import promote
-from prx.settings import Settings
+from prx.settings import Pipeline, Settings
 
 PROVEN = (ProposalState.GATED, ProposalState.SHADOWING, ProposalState.JUDGED)
 
@@ -29,9 +32,9 @@ def serve(arranged: Arranged, name: str, hours: int, *, fails_every: int, per_ho
         arranged.engine.advance(arranged.now)
 
 
-def promoted(arranged: Arranged) -> Proposal:
-    """A change of the prompt that serves and is watched."""
-    proposal = arranged.move(arranged.propose(), *PROVEN)
+def promoted(arranged: Arranged, change: Change | None = None) -> Proposal:
+    """A change, of the prompt where no other is given, that serves and is watched."""
+    proposal = arranged.move(arranged.propose(change), *PROVEN)
     baseline = freeze_baseline(arranged.context, AGENT, arranged.now)
     with arranged.context.ledger.transaction(now=arranged.now, actor="engine") as tx:
         moved, _ = promote(tx, proposal, why="test", evidence="live", baseline=baseline)
@@ -118,3 +121,98 @@ def test_a_certain_drop_of_fitness_is_rolled_back_by_the_watch() -> None:
     assert [i.detector for i in incidents] == ["watch"]
     assert state is ProposalState.ROLLED_BACK
     assert all(value > 0 for value in incidents[0].numbers.values())
+
+
+ROUTING = StrategyPatch(path="automix_threshold", old=0.7, new=0.75)
+
+
+def undone(arranged: Arranged) -> list[str | None]:
+    with arranged.context.ledger.view() as view:
+        return [one.version for one in view.find(Incident, agent=AGENT)]
+
+
+def test_a_change_promoted_onto_a_broken_prompt_stays_and_the_prompt_goes() -> None:
+    arranged = Arranged.new(Settings())
+    serve(arranged, "before", 100, fails_every=20)
+    ship_prompt(arranged, PROMPT + "broken\n")
+    serve(arranged, "bad", 1, fails_every=2)
+    innocent = promoted(arranged, ROUTING)
+    serve(arranged, "still-bad", 1, fails_every=2)
+    serve(arranged, "after", 48, fails_every=20)
+    with arranged.context.ledger.view() as view:
+        served = current(view, AGENT)
+        prompts, strategy = view.part(served.manifest.prompt), view.part(served.manifest.strategy)
+        state = view.get(Proposal, innocent.proposal_id).state
+    assert undone(arranged) == ["v1.1"]
+    assert isinstance(prompts, PromptSet)
+    assert isinstance(strategy, Strategy)
+    assert prompts.texts["support"] == PROMPT
+    assert strategy.automix_threshold == 0.75
+    assert state is ProposalState.WATCHING
+
+
+def test_two_changes_that_no_session_tells_apart_both_go_and_neither_counts_as_failed() -> None:
+    arranged = Arranged.new(Settings())
+    serve(arranged, "before", 100, fails_every=20)
+    changes = (promoted(arranged), promoted(arranged, ROUTING))
+    serve(arranged, "bad", 6, fails_every=2)
+    with arranged.context.ledger.view() as view:
+        incidents = view.find(Incident, agent=AGENT)
+        served, first = current(view, AGENT), view.version(AGENT, "v1.0")
+        states = {view.get(Proposal, one.proposal_id).state for one in changes}
+        failed = [past for layer in Layer for past in past_changes(view, AGENT, layer)]
+    assert {one.version for one in incidents} == {"v1.1", "v1.2"}
+    assert all("v1.1" in one.summary and "v1.2" in one.summary for one in incidents)
+    assert served.manifest == first.manifest
+    assert states == {ProposalState.ROLLED_BACK}
+    assert failed == []
+
+
+def test_a_drop_that_began_before_a_change_undoes_nothing_and_holds_new_changes_back() -> None:
+    arranged = Arranged.new(Settings(pipeline=Pipeline(min_data_points=1)))
+    serve(arranged, "before", 100, fails_every=20)
+    serve(arranged, "outside", 10, fails_every=2)
+    promoted(arranged)
+    serve(arranged, "bad", 6, fails_every=2)
+    waiting = arranged.propose(ROUTING)
+    arranged.engine.advance(arranged.now)
+    with arranged.context.ledger.view() as view:
+        (incident,) = view.find(Incident, agent=AGENT)
+        served, held = current(view, AGENT), view.get(Proposal, waiting.proposal_id)
+    assert (incident.version, incident.restored) == (None, None)
+    assert "before any change" in incident.summary
+    assert served.label == "v1.1"
+    assert held.state is ProposalState.DEFERRED
+    assert incident.incident_id in held.why
+
+
+def test_a_treatment_that_fails_is_stopped_and_the_change_that_serves_is_not_blamed() -> None:
+    arranged = Arranged.new(Settings())
+    serve(arranged, "before", 100, fails_every=20)
+    promoted(arranged)
+    serve(arranged, "good", 10, fails_every=20)
+    for k in range(60):
+        at = arranged.now + timedelta(minutes=k)
+        treated = session(f"treated-{k}", at, outcome=0.0, arm=("other", "treatment"))
+        arranged.write([*treated, *session(f"rest-{k}", at, outcome=float(k % 20 > 0))])
+    arranged.pass_hours(1)
+    arranged.engine.advance(arranged.now)
+    assert undone(arranged) == []
+
+
+def test_a_drop_of_fitness_under_a_developers_text_is_told_and_their_text_stays() -> None:
+    arranged = Arranged.new(Settings())
+    serve(arranged, "before", 100, fails_every=4)
+    innocent = promoted(arranged, ROUTING)
+    serve(arranged, "good", 10, fails_every=4)
+    ship_prompt(arranged, PROMPT + "vague\n")
+    serve(arranged, "worse", 48, fails_every=2, per_hour=24)
+    with arranged.context.ledger.view() as view:
+        incidents = view.find(Incident, agent=AGENT)
+        served = current(view, AGENT)
+        prompts = view.part(served.manifest.prompt)
+        state = view.get(Proposal, innocent.proposal_id).state
+    assert [(one.detector, one.version, one.restored) for one in incidents] == [("watch", "v1.2", None)]
+    assert isinstance(prompts, PromptSet)
+    assert prompts.texts["support"].endswith("vague\n")
+    assert state is ProposalState.WATCHING
