@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 
 from prx.domain.changes import AddLine, PromptPatch
+from prx.domain.events import AuditRow
 from prx.domain.ids import Ids
 from prx.domain.layers import Layer
 from prx.domain.proposals import TRANSITIONS, Proposal, ProposalState
 from prx.domain.versions import Manifest, MemoryState, PromptSet, Strategy, Version
-from prx.ledger.port import Ledger, Transaction
+from prx.ledger.binding import BOUND
+from prx.ledger.port import Ledger, Transaction, View
 
 NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 
@@ -82,6 +84,11 @@ def version(tx: Transaction, label: str = "v1.0", agent: str = "default", **fiel
         manifest=store_parts(tx, {"system": f"You help, {label}."}),
     )
     return msgspec.structs.replace(made, **fields)
+
+
+def acts(view: View) -> list[AuditRow]:
+    """The audit rows that say what was done, without those that hold the digests of records."""
+    return [row for row in view.audit_rows() if row.kind != BOUND]
 
 
 def write(ledger: Ledger, work: Callable[[Transaction], Any], *, at: datetime = NOW) -> Any:

@@ -3,20 +3,17 @@
 import json
 import random
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import apsw
 import msgspec
 import pytest
+from kept import Kept
 
 from prx.domain.events import AuditRow
-from prx.domain.ids import system_ids
-from prx.domain.times import to_micros
-from prx.ledger import Ledger, open_sqlite
+from prx.ledger import Ledger
 from prx.ledger.audit import EMPTY, Head, next_link
 from prx.ledger.heads import BEGAN, read_heads
 from prx.views.audit import AuditCheck, verify
@@ -24,60 +21,6 @@ from prx.wiring.auditheads import AuditHeads
 
 T0 = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 KEY = b"a key that the store's owner does not have"
-COLUMNS = "seq BIGINT, prev TEXT, hash TEXT, at BIGINT, actor TEXT, kind TEXT, subject TEXT, body_hash TEXT"
-
-
-@dataclass
-class Kept:
-    """A ledger, and a way to its tables for someone who owns them."""
-
-    ledger: Ledger
-    run: Callable[[str, list[tuple[Any, ...]]], None]
-    schema: str
-    place: str
-
-    def replace_rows(self, rows: list[AuditRow]) -> None:
-        """Put these rows in the place of the audit tables, whatever rules stood there."""
-        for table, columns in (("audit_body", "seq BIGINT, body TEXT"), ("audit", COLUMNS)):
-            self.run(f"DROP TABLE {self.schema}{table}", [()])
-            self.run(f"CREATE TABLE {self.schema}{table} ({columns})", [()])
-        links = [
-            (r.seq, r.prev, r.hash, to_micros(r.at), r.actor, r.kind, r.subject, r.body_hash) for r in rows
-        ]
-        self.run(f"INSERT INTO {self.schema}audit VALUES ({', '.join([self.place] * 8)})", links)
-        bodies = [(row.seq, row.body) for row in rows]
-        self.run(f"INSERT INTO {self.schema}audit_body VALUES ({self.place}, {self.place})", bodies)
-
-
-def in_sqlite(tmp_path: Path) -> Kept:
-    path = tmp_path / "ledger.sqlite"
-
-    def run(sql: str, given: list[tuple[Any, ...]]) -> None:
-        connection = apsw.Connection(str(path))
-        connection.executemany(sql, given)
-        connection.close()
-
-    return Kept(open_sqlite(path, system_ids()), run, "", "?")
-
-
-def in_postgres(url: str) -> Kept:
-    import psycopg
-
-    from prx.ledger.postgres import open_postgres
-
-    def run(sql: str, given: list[tuple[Any, ...]]) -> None:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.cursor().executemany(sql, given)
-
-    return Kept(open_postgres(url, system_ids()), run, "prx_ledger.", "%s")
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
-    sqlite = request.param == "sqlite"
-    made = in_sqlite(tmp_path) if sqlite else in_postgres(request.getfixturevalue("postgres_url"))
-    yield made
-    made.ledger.close()
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ class StoredLedger:
                 transaction = StoredTransaction(writes, now=now.astimezone(UTC), actor=actor, ids=self._ids)
                 try:
                     yield transaction
+                    transaction.bind()
                 finally:
                     transaction.end()
         finally:

@@ -67,6 +67,9 @@ class _Read:
     def pointer(self, agent: str) -> Pointer | None:
         return self._state.pointers.get(agent)
 
+    def pointers(self) -> Iterable[Pointer]:
+        return list(self._state.pointers.values())
+
     def events(self, after: int, limit: int | None) -> Iterable[tuple[int, Event]]:
         page = _page(self._state.events, self._state.event_count, after, limit)
         return [(seq, decode(body, Event)) for seq, body in enumerate(page, start=after + 1)]

@@ -5,11 +5,13 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from prx.domain.answers import Failed
 from prx.domain.events import AuditRow, Event
 from prx.domain.ids import Ids
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.versions import Part, Pointer, Version
+from prx.ledger.binding import Told
 
 T = TypeVar("T")
 
@@ -20,7 +22,8 @@ class View(Protocol):
     `kind` is one of Finding, Proposal, Experiment, Decision, Version, Incident, Due, Breaker, Control,
     Baseline (the `KINDS` of this package); the key is the record's own id field (Version: snapshot_id,
     Control: agent). Writing audits by itself: a step of a proposal, a new version, a version's status,
-    a moved pointer, a changed Control or Breaker.
+    a moved pointer, a changed Control or Breaker; and, at the end of a transaction, the digests of all
+    records that it changed (bookkeeping of due times and spending excepted).
     """
 
     def get(self, kind: type[T], key: str) -> T:
@@ -78,6 +81,11 @@ class View(Protocol):
         """Links of the audit chain, oldest first."""
         ...
 
+    def differing(self, told: Told) -> Failed | None:
+        """The first record, pointer or part that is not as the audit chain says, or None. `told`: what the
+        whole chain says."""
+        ...
+
 
 class Transaction(View, Protocol):
     """All or nothing; sees its own writes. Every verb may raise StoreError; nothing is then written."""
@@ -115,7 +123,8 @@ class Transaction(View, Protocol):
         ...
 
     def erase_audit_body(self, seq: int) -> None:
-        """Drop the text of one audit row and keep the link; audited."""
+        """Drop the text of one audit row and keep the link; audited. Raises: InvalidInput for a row that
+        proves what is stored."""
         ...
 
     def move(self, proposal: Proposal, to: ProposalState, *, why: str, **changes: Any) -> Proposal:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from prx.domain.answers import Failed
 from prx.domain.codec import decode
 from prx.domain.errors import NotFound, StoreError
 from prx.domain.events import AuditRow, Control, Event
@@ -14,8 +15,9 @@ from prx.domain.findings import Finding
 from prx.domain.layers import Layer
 from prx.domain.times import to_micros
 from prx.domain.versions import Part, Pointer, Version
+from prx.ledger.binding import Told, differing
 from prx.ledger.checksum import damaged
-from prx.ledger.kinds import filing
+from prx.ledger.kinds import KINDS, filing
 from prx.ledger.store import Query, ReadStore
 
 T = TypeVar("T")
@@ -124,6 +126,10 @@ class StoredView:
     def audit_rows(self, *, after: int = 0, limit: int | None = None) -> tuple[AuditRow, ...]:
         """Links of the audit chain, oldest first."""
         return tuple(self._read.audit(after, limit))
+
+    def differing(self, told: Told) -> Failed | None:
+        """The first record, pointer or part that is not as the audit chain says, or None."""
+        return differing(self._read, told, (filing(kind).name for kind in KINDS))
 
 
 def _states(state: str | Iterable[str] | None) -> tuple[str, ...] | None:

@@ -68,6 +68,10 @@ class ReadStore(Protocol):
         """What the agent serves."""
         ...
 
+    def pointers(self) -> Iterable[Pointer]:
+        """What every agent serves."""
+        ...
+
     def events(self, after: int, limit: int | None) -> Iterable[tuple[int, Event]]:
         """Events with their sequence numbers, oldest first."""
         ...

@@ -113,10 +113,11 @@ class TableRead:
     def pointer(self, agent: str) -> Pointer | None:
         """What the agent serves."""
         found = self._rows("pointer", agent=agent)
-        if not found:
-            return None
-        named, label, revision, since = checked(found[0], f"the pointer of agent {agent!r}")
-        return Pointer(agent=named, label=label, revision=revision, since=from_micros(since))
+        return _pointer(found[0]) if found else None
+
+    def pointers(self) -> Iterable[Pointer]:
+        """What every agent serves."""
+        return [_pointer(row) for row in self._rows("pointers")]
 
     def events(self, after: int, limit: int | None) -> Iterable[tuple[int, Event]]:
         """Events with their sequence numbers, oldest first."""
@@ -241,6 +242,11 @@ class TableStore:
 def _document(row: tuple[Any, ...]) -> Document:
     kind, key, agent, layer, state, at, body = checked(row, f"{row[0]} {row[1]!r}")
     return Document(kind=kind, key=key, agent=agent, layer=layer, state=state, at=at, body=body.encode())
+
+
+def _pointer(row: tuple[Any, ...]) -> Pointer:
+    agent, label, revision, since = checked(row, f"the pointer of agent {row[0]!r}")
+    return Pointer(agent=agent, label=label, revision=revision, since=from_micros(since))
 
 
 def _audit_row(row: tuple[Any, ...]) -> AuditRow:

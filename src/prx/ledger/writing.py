@@ -13,9 +13,19 @@ from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState, check_transition
 from prx.domain.versions import Part, Pointer, Version, VersionStatus, part_hash
 from prx.ledger.audit import EMPTY, Head, next_link
+from prx.ledger.binding import (
+    BODY_ERASED,
+    BOUND,
+    LASTING,
+    PART_ERASED,
+    POINTER_MOVED,
+    fingerprint,
+    is_bound,
+    name_of,
+)
 from prx.ledger.kinds import document
 from prx.ledger.reading import StoredView
-from prx.ledger.store import WriteStore
+from prx.ledger.store import Document, WriteStore
 
 _FIXED = frozenset({"proposal_id", "agent", "layer", "created_at", "decision_id", "state_since"})
 
@@ -27,12 +37,25 @@ class StoredTransaction(StoredView):
         super().__init__(store)
         self._writes: WriteStore | None = store
         self._now, self._actor, self._ids = now, actor, ids
+        self._before: dict[str, Document | None] = {}
+        self._after: dict[str, Document] = {}
 
     @property
     def _write(self) -> WriteStore:
         _ = self._read  # refuses after the end
         assert self._writes is not None
         return self._writes
+
+    def bind(self) -> None:
+        """Note the digest of every record that this transaction changed in the chain; its last step."""
+        changed = {
+            name: fingerprint(document)
+            for name, document in sorted(self._after.items())
+            if document != self._before[name]
+        }
+        self._before, self._after = {}, {}
+        if changed:
+            self.audit(BOUND, next(iter(changed)), {"records": changed})
 
     def end(self) -> None:
         """Refuse everything from now on."""
@@ -63,7 +86,7 @@ class StoredTransaction(StoredView):
             self._refuse_another_state(record)
         if isinstance(record, Control | Breaker):
             self._audit_if_changed(record)
-        self._write.put(document(record, now=self._now))
+        self._keep(document(record, now=self._now))
 
     def put_part(self, part: Part) -> str:
         """Store content once; returns its hash."""
@@ -74,12 +97,19 @@ class StoredTransaction(StoredView):
     def erase_part(self, part_hash: str) -> None:
         """Drop a part's content for good; its hash stays, and the erasure is a row of the audit chain."""
         self._write.erase_part(part_hash)
-        self.audit("part.erased", part_hash, {})
+        self.audit(PART_ERASED, part_hash, {})
 
     def erase_audit_body(self, seq: int) -> None:
-        """Drop the text of one audit row; the chain still verifies, and the erasure is a row of it."""
+        """Drop the text of one audit row; the chain still verifies, and the erasure is a row of it.
+
+        Raises: InvalidInput for a row that proves what is stored, or that is not there.
+        """
+        row = next(iter(self._read.audit(seq - 1, 1)), None)
+        if row is None or row.seq != seq or row.kind in LASTING:
+            what = f"proves what is stored ({row.kind})" if row and row.seq == seq else "is not there"
+            raise InvalidInput(f"audit row {seq} {what}; its text cannot be erased")
         self._write.erase_audit_body(seq)
-        self.audit("audit.body_erased", str(seq), {})
+        self.audit(BODY_ERASED, str(seq), {})
 
     def move(self, proposal: Proposal, to: ProposalState, *, why: str, **changes: Any) -> Proposal:
         """Take one legal step. Raises: IllegalTransition, Conflict, InvalidInput."""
@@ -95,7 +125,7 @@ class StoredTransaction(StoredView):
                 "read it again and decide again"
             )
         moved = msgspec.structs.replace(proposal, state=to, why=why, state_since=self._now, **changes)
-        self._write.put(document(moved, now=self._now))
+        self._keep(document(moved, now=self._now))
         step = {"agent": moved.agent, "layer": moved.layer, "from": stored.state, "to": to, "why": why}
         self.audit("proposal.moved", moved.proposal_id, step)
         return moved
@@ -115,7 +145,7 @@ class StoredTransaction(StoredView):
                     f"version {version.label} names a {layer.label} part that is not stored "
                     f"({version.manifest.part(layer)!r}); call `put_part` first"
                 )
-        self._write.put(document(version, now=self._now))
+        self._keep(document(version, now=self._now))
         self._write.name_version(version.agent, version.label, version.snapshot_id)
         body = {
             "agent": version.agent,
@@ -141,7 +171,7 @@ class StoredTransaction(StoredView):
         pointer = Pointer(agent=agent, label=label, revision=(found or 0) + 1, since=self._now)
         self._write.point(pointer)
         self.audit(
-            "pointer.moved",
+            POINTER_MOVED,
             version.snapshot_id,
             {"agent": agent, "from": current and current.label, "to": label, "revision": pointer.revision},
         )
@@ -158,6 +188,14 @@ class StoredTransaction(StoredView):
         row = next_link(head, at=self._now, actor=self._actor, kind=kind, subject=subject, body=body)
         self._write.append_audit(row)
         return row
+
+    def _keep(self, document: Document) -> None:
+        if is_bound(document.kind):
+            name = name_of(document)
+            if name not in self._before:
+                self._before[name] = self._read.document(document.kind, document.key)
+            self._after[name] = document
+        self._write.put(document)
 
     def _refuse_another_state(self, proposal: Proposal) -> None:
         stored = self.maybe(Proposal, proposal.proposal_id)
@@ -178,7 +216,7 @@ class StoredTransaction(StoredView):
                 f"version {stored.label} of agent {stored.agent!r} is history: only its status and note may "
                 "change; add a new version instead"
             )
-        self._write.put(document(version, now=self._now))
+        self._keep(document(version, now=self._now))
         if version.status != stored.status:
             change = {
                 "agent": version.agent,

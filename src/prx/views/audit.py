@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prx.domain.answers import Failed
+from prx.domain.answers import Failed, Passed
 from prx.domain.events import AuditRow
 from prx.ledger.audit import EMPTY, Head, verify_chain
+from prx.ledger.binding import Told
 from prx.ledger.heads import Noted, check_heads, missing_head
 from prx.ledger.port import View
 
@@ -38,7 +39,7 @@ def rows(view: View) -> Iterator[AuditRow]:
 def verify(
     view: View, *, noted: Head | None = None, signed: Noted | None = None, key: bytes = b""
 ) -> AuditCheck:
-    """Recompute every link.
+    """Recompute every link, and compare what is stored with what the chain says was written.
 
     Args: `noted`: the head as written down outside the store before. `signed`, `key`: the signed heads of the
         second place; then a full rewrite and a cut end are seen up to the newest of them.
@@ -51,10 +52,13 @@ def verify(
             last = Head(row.seq, row.hash)
             yield row
 
-    answer = verify_chain(read(), head=noted)
+    told = Told()
+    answer = verify_chain(told.follow(read()), head=noted)
     if signed is not None and not isinstance(answer, Failed):
         forged = check_heads(signed, key)
         answer = forged if isinstance(forged, Failed) else missing_head(rows(view), signed) or answer
+    if not isinstance(answer, Failed):
+        answer = view.differing(told) or Passed(f"{answer.why}, {len(told.records)} records as it says")
     failed = isinstance(answer, Failed)
     code = answer.code if isinstance(answer, Failed) else None
     compared = None if signed is None else len(signed.heads)

@@ -27,6 +27,8 @@ SELECT body FROM prx_ledger.part WHERE hash = %(hash)s
 SELECT snapshot_id FROM prx_ledger.label WHERE agent = %(agent)s AND label = %(label)s
 -- name: pointer
 SELECT agent, label, revision, since, checksum FROM prx_ledger.pointer WHERE agent = %(agent)s
+-- name: pointers
+SELECT agent, label, revision, since, checksum FROM prx_ledger.pointer ORDER BY agent
 -- name: events
 SELECT seq, agent, at, body, checksum FROM prx_ledger.event WHERE seq > %(after)s ORDER BY seq LIMIT %(limit)s
 -- name: audit

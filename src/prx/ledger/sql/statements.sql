@@ -27,6 +27,8 @@ SELECT body FROM part WHERE hash = :hash
 SELECT snapshot_id FROM label WHERE agent = :agent AND label = :label
 -- name: pointer
 SELECT agent, label, revision, since, checksum FROM pointer WHERE agent = :agent
+-- name: pointers
+SELECT agent, label, revision, since, checksum FROM pointer ORDER BY agent
 -- name: events
 SELECT seq, agent, at, body, checksum FROM event WHERE seq > :after ORDER BY seq LIMIT :limit
 -- name: audit
