@@ -18,7 +18,7 @@ from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, take_back
 from prx.engine.undone import served_since
 from prx.ledger.port import View
-from prx.release.breaker import LAST_CALLS, BreakerRules, CommonCause, Hold, Rate, Trip, tick
+from prx.release.breaker import LAST_CALLS, BreakerRules, CommonCause, Hold, Rate, Trip, frozen_rate, tick
 from prx.release.stop import cancel_experiment
 from prx.settings import Settings
 
@@ -61,7 +61,8 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
     treated = [s for s in scores if _assigned(s, experiment) == TREATMENT]
     control = [s for s in scores if _assigned(s, experiment) == CONTROL]
     since = turn.now - timedelta(hours=rules.window_hours)
-    frozen, concurrent = _frozen(experiment.state.get("baseline", {})), failure_rate(control)
+    frozen = _frozen(experiment.state.get("baseline", {}), turn.now, rules)
+    concurrent = failure_rate(control)
     found = tick(
         failure_rate(s for s in treated if s.started_at >= since),
         failure_rate(treated[-LAST_CALLS:]),
@@ -111,7 +112,7 @@ def _tick_version(turn: Turn, version: Version) -> None:
     found = tick(
         failure_rate(recent),
         failure_rate(last[-LAST_CALLS:]),
-        _frozen(version.baseline),
+        _frozen(version.baseline, turn.now, rules),
         age=turn.now - version.created_at,
         slow_since=slow_since,
         now=turn.now,
@@ -147,9 +148,10 @@ def _assigned(score: SessionScore, experiment: Experiment) -> str | None:
     return arm.assigned if arm else None
 
 
-def _frozen(baseline: dict[str, Any]) -> Rate:
+def _frozen(baseline: dict[str, Any], now: datetime, rules: BreakerRules) -> Rate:
     failures, sessions = baseline.get("failures", [0, 0])
-    return Rate(int(failures), int(sessions))
+    hours = {int(hour): Rate(int(told[0]), int(told[1])) for hour, told in baseline.get("hours", {}).items()}
+    return frozen_rate(Rate(int(failures), int(sessions)), hours, now, rules)
 
 
 def _slow_since(kept: dict[str, Any]) -> datetime | None:

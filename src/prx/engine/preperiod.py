@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from statistics import fmean, pvariance
 
 from prx.domain.answers import NotEnoughData
 from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.release.breaker import Rate
-from prx.release.watch import COMPOSITE, Level
+from prx.release.watch import COMPOSITE, Level, level_of, moments
 from prx.stats.correlation import intraclass_correlation
 
 PRE_PERIOD = timedelta(days=14)
@@ -110,6 +110,16 @@ def failure_rate(scores: Iterable[SessionScore]) -> Rate:
     return Rate(sum(known), len(known))
 
 
+def failure_rates(scores: Iterable[SessionScore]) -> tuple[Rate, dict[int, Rate]]:
+    """The failure rate of all sessions, and of those that began in each UTC hour 0..23."""
+    by_hour: dict[int, list[SessionScore]] = defaultdict(list)
+    for score in scores:
+        by_hour[score.started_at.astimezone(UTC).hour].append(score)
+    hours = {hour: failure_rate(found) for hour, found in sorted(by_hour.items())}
+    whole = Rate(sum(r.failures for r in hours.values()), sum(r.sessions for r in hours.values()))
+    return whole, hours
+
+
 def levels(
     scores: Iterable[SessionScore], weights: Mapping[str, float], metrics: Iterable[OwnMetric] = ()
 ) -> dict[str, Level]:
@@ -133,9 +143,4 @@ def levels(
 
 
 def _level(days: Mapping[str, list[float]]) -> Level:
-    values = [value for day in days.values() for value in day]
-    mean, variance = fmean(values), pvariance(values)
-    means = [fmean(day) for day in days.values()]
-    within = fmean([variance / len(day) for day in days.values()])
-    between = max(0.0, pvariance(means) * len(means) / (len(means) - 1) - within) if len(means) > 1 else 0.0
-    return Level(mean, variance, len(values), between, float(len(days)))
+    return level_of([moments(values) for values in days.values()])

@@ -16,7 +16,7 @@ from prx.engine.attempt import attempt
 from prx.engine.blame import blame, untreated
 from prx.engine.context import ENGINE, Context
 from prx.engine.filing import NEUTRAL
-from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, composite_of, failure_rate, levels
+from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, composite_of, failure_rates, levels
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, close_breaker, roll_back, take_back
 from prx.engine.undone import outside, undone_spans
@@ -33,7 +33,7 @@ def deciding(context: Context) -> tuple[OwnMetric, ...]:
 
 
 def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, Any]:
-    """Failure rate of 7 days and fitness levels of 14 days before a change, as plain values."""
+    """Failure rates of 7 days and fitness levels of 14 days before a change, as plain values."""
 
     with context.ledger.view() as view:
         spans = undone_spans(view, agent)
@@ -42,11 +42,12 @@ def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, An
         found = context.records.scores(agent=agent, env=PRODUCTION, since=now - span, until=now)
         return outside(found, spans)
 
-    failures = failure_rate(scores(FAILURE_BASELINE))
+    failures, hours = failure_rates(scores(FAILURE_BASELINE))
     weights = context.settings.fitness.weights.as_dict()
     found = levels(scores(PRE_PERIOD), weights, deciding(context))
     return {
         "failures": [failures.failures, failures.sessions],
+        "hours": {str(hour): [rate.failures, rate.sessions] for hour, rate in hours.items()},
         "levels": {
             name: [level.mean, level.variance, level.sessions, level.day_variance, level.days]
             for name, level in found.items()

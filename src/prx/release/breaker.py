@@ -5,10 +5,12 @@ ordinary traffic; it is a necessary condition here, beside a least volume and a 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 LAST_CALLS = 40
+BASELINE_WEIGHS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +113,56 @@ Tick = Trip | Clear | Hold | CommonCause
 def predictive_tail(window: Rate, baseline: Rate) -> float:
     """P(X >= window.failures) of a beta-binomial with a Jeffreys prior updated by the baseline.
 
-    Source: Gelman et al., Bayesian Data Analysis, 3rd ed., section 2.4 (beta prior, posterior
-    predictive); prior Beta(1/2, 1/2).
+    A baseline counts as at most 500 sessions of its rate: no past hour is exactly like the present one, and
+    a rate taken as known trips on the ordinary unrest of a week.
+    Source: Gelman et al., Bayesian Data Analysis, 3rd ed., section 2.4 (beta prior, posterior predictive),
+    prior Beta(1/2, 1/2); Ibrahim and Chen, Power prior distributions, Statistical Science 15 (2000), 46-60.
     """
-    alpha = baseline.failures + 0.5
-    beta = baseline.sessions - baseline.failures + 0.5
-    n = window.sessions
-    total = math.fsum(math.exp(_log_mass(k, n, alpha, beta)) for k in range(window.failures, n + 1))
-    return min(1.0, total)
+    weight = min(1.0, BASELINE_WEIGHS / baseline.sessions) if baseline.sessions else 1.0
+    alpha = weight * baseline.failures + 0.5
+    beta = weight * (baseline.sessions - baseline.failures) + 0.5
+    n, k = window.sessions, window.failures
+    if k <= n * alpha / (alpha + beta):
+        return 1.0 - _mass_from(k - 1, -1, n, alpha, beta)
+    return _mass_from(k, n + 1, n, alpha, beta)
 
 
-def _log_mass(k: int, n: int, alpha: float, beta: float) -> float:
-    choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    return choose + _log_beta(k + alpha, n - k + beta) - _log_beta(alpha, beta)
+def _mass_from(first: int, end: int, n: int, alpha: float, beta: float) -> float:
+    """Sum of beta-binomial masses from `first`, away from the middle, up to before `end`."""
+    step = 1 if end > first else -1
+    if first == end:
+        return 0.0
+    choose = math.lgamma(n + 1) - math.lgamma(first + 1) - math.lgamma(n - first + 1)
+    log_mass = choose + _log_beta(first + alpha, n - first + beta) - _log_beta(alpha, beta)
+    mass = math.exp(log_mass)
+    masses = [mass]
+    for k in range(first, end - step, step):
+        # the ratio of two neighbours, which needs no gamma function
+        low = k if step > 0 else k - 1
+        ratio = (n - low) * (low + alpha) / ((low + 1) * (n - low - 1 + beta))
+        mass = mass * ratio if step > 0 else mass / ratio
+        masses.append(mass)
+    return min(1.0, math.fsum(masses))
 
 
 def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def frozen_rate(week: Rate, hours: Mapping[int, Rate], now: datetime, rules: BreakerRules) -> Rate:
+    """The rate before a change that a window ending at `now` is held against: the week's or the same hour's,
+    whichever is larger.
+
+    Args: `week`: the 7 days before the change; `hours`: the same sessions by their UTC hour 0..23. The hours
+        that the window touches count together; with fewer than `min_sessions` in them the week stands.
+    """
+    began = now - timedelta(hours=rules.window_hours)
+    touched = {began.hour, now.hour} | {
+        (began + timedelta(hours=h)).hour for h in range(math.ceil(rules.window_hours))
+    }
+    found = [hours[hour] for hour in touched if hour in hours]
+    same = Rate(sum(r.failures for r in found), sum(r.sessions for r in found))
+    return same if same.sessions >= rules.min_sessions and same.share > week.share else week
 
 
 def tick(

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from scipy.stats import betabinom
 
 from prx.release.breaker import (
     BreakerRules,
@@ -12,6 +13,7 @@ from prx.release.breaker import (
     Hold,
     Rate,
     Trip,
+    frozen_rate,
     predictive_tail,
     tick,
 )
@@ -86,6 +88,64 @@ def test_levels_grow_stricter_with_the_age_of_a_change() -> None:
 def test_a_control_that_fails_alike_is_a_common_cause() -> None:
     found = look(Rate(12, 60), Rate(25, 500), control=Rate(12, 60), control_baseline=Rate(25, 500))
     assert isinstance(found, CommonCause)
+
+
+def test_each_acceptance_vector_gives_its_arm_and_nothing_else() -> None:
+    vectors = {
+        ((25, 500), (12, 60)): "fast",
+        ((20, 200), (25, 100)): "fast",
+        ((20, 200), (21, 100)): "slow",
+        ((0, 200), (5, 20)): "fast",
+        ((10, 200), (6, 20)): "fast",
+        ((2, 20), (9, 20)): "slow",
+        ((10, 200), (2, 4)): "hold",
+    }
+    for (baseline, window), arm in vectors.items():
+        now = look(Rate(*window), Rate(*baseline))
+        later = look(Rate(*window), Rate(*baseline), slow_since=NOW - timedelta(hours=1))
+        seen = (
+            now.reading.arm
+            if isinstance(now, Trip)
+            else later.reading.arm
+            if isinstance(later, Trip)
+            else "hold"
+        )
+        assert seen == arm, (baseline, window)
+
+
+def test_the_tail_agrees_with_an_independent_beta_binomial() -> None:
+    for window, baseline in (
+        (Rate(3, 40), Rate(7, 300)),
+        (Rate(470, 500), Rate(9, 10)),
+        (Rate(0, 30), Rate(1, 9)),
+    ):
+        independent = betabinom.sf(
+            window.failures - 1,
+            window.sessions,
+            baseline.failures + 0.5,
+            baseline.sessions - baseline.failures + 0.5,
+        )
+        assert predictive_tail(window, baseline) == pytest.approx(independent, abs=1e-9)
+
+
+def test_a_long_baseline_counts_as_five_hundred_sessions_of_its_rate() -> None:
+    window = Rate(12, 60)
+    assert predictive_tail(window, Rate(2500, 50_000)) == predictive_tail(window, Rate(25, 500))
+
+
+def test_the_same_hour_stands_in_for_the_week_only_where_it_is_higher_and_has_enough_sessions() -> None:
+    week, at = Rate(50, 1000), NOW.replace(minute=30)
+    assert frozen_rate(week, {11: Rate(8, 40), 12: Rate(4, 40)}, at, RULES) == Rate(12, 80)
+    assert frozen_rate(week, {11: Rate(1, 40), 12: Rate(1, 40)}, at, RULES) == week
+    assert frozen_rate(week, {11: Rate(4, 9), 12: Rate(4, 10)}, at, RULES) == week
+    assert frozen_rate(week, {3: Rate(30, 40)}, at, RULES) == week
+    assert frozen_rate(week, {}, at, RULES) == week
+
+
+def test_a_busy_hour_that_fails_as_it_always_does_trips_nothing() -> None:
+    week, usual = Rate(50, 1000), {12: Rate(40, 200)}
+    assert isinstance(look(Rate(20, 100), week), Trip)
+    assert isinstance(look(Rate(20, 100), frozen_rate(week, usual, NOW, RULES)), Clear)
 
 
 def test_the_tail_is_a_probability_that_falls_with_more_failures() -> None:
