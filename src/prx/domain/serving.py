@@ -25,8 +25,9 @@ class ServedExperiment(msgspec.Struct, frozen=True, kw_only=True):
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
     """Champion and running experiments of one agent; `version` None before anything was registered.
 
-    `baselines` maps a prompt name to the content hashes of default texts already registered, so that the
-    SDK reports a default once. `killed`: every request gets the champion, no experiment runs. `memory` is
+    `baselines` maps a prompt name to the content hashes of the app's own texts that the champion stands for;
+    `earlier` to those that the app has replaced since: whoever still sends one, or sends it again, is served
+    it as sent. `killed`: every request gets the champion, no experiment runs. `memory` is
     the hash of the memory part that recall works under, empty before the first version.
     """
 
@@ -39,4 +40,5 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     killed: bool = False
     memory: str = ""
     baselines: dict[str, tuple[str, ...]] = {}
+    earlier: dict[str, tuple[str, ...]] = {}
     models: tuple[ModelFacts, ...] = ()

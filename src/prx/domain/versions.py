@@ -104,7 +104,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One version of one agent; `label` is never reused.
 
     `layer` is what it changed; `baseline` the failure rate and fitness levels before it, frozen when it
-    began to serve, for breaker and watch.
+    began to serve, for breaker and watch; `own` the content hash of the app's own text, by prompt, that each
+    text was made from.
     """
 
     snapshot_id: str
@@ -120,6 +121,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
     schema: int = SNAPSHOT_SCHEMA
     baseline: dict[str, Any] = {}
+    own: dict[str, str] = {}
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True):

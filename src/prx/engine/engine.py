@@ -20,10 +20,11 @@ from prx.engine.context import Context, control_of
 from prx.engine.cycle import analyse_dry, analyse_when_due, evolve_when_due, tend_now
 from prx.engine.failing import settle_cycles
 from prx.engine.health import check_alerts
-from prx.engine.intake import freeze_token_targets, register_prompts, score_sessions
+from prx.engine.intake import freeze_token_targets, score_sessions
 from prx.engine.judging import judge_live
 from prx.engine.lease import NoLease, leased
 from prx.engine.memorypath import memory_stats, sync_memory
+from prx.engine.ownprompts import register_prompts
 from prx.engine.path import advance_proposals
 from prx.engine.report import Report
 from prx.engine.timetable import due, ran

@@ -1,86 +1,23 @@
-"""From records to what the engine reasons about: known prompts and scored sessions."""
+"""From records to what the engine reasons about: scored sessions."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import Any
 
 import msgspec
 
 from prx.domain.answers import NotEnoughData
-from prx.domain.baselines import Baseline, baseline_id
 from prx.domain.codec import content_hash
 from prx.domain.events import Control
 from prx.domain.experiments import Experiment, ExperimentStatus
-from prx.domain.layers import Layer
-from prx.domain.records import PromptSeen
 from prx.domain.scores import SessionScore
-from prx.domain.versions import PromptSet, VersionSource
 from prx.engine.attempt import told
 from prx.engine.context import Context, control_of
 from prx.engine.report import Report
-from prx.engine.watching import freeze_baseline
 from prx.fitness.curves import AUTO_TARGET_SESSIONS, auto_token_targets
 from prx.fitness.rules import FitnessRules
 from prx.fitness.session import score_session
-from prx.ledger.port import Transaction
-from prx.release.applied import current
-from prx.release.promote import initial_version, new_version
-from prx.release.stop import cancel_experiment
 
 _BATCH = 1000
-
-
-def register_prompts(context: Context, now: datetime, report: Report) -> None:
-    """Make a version of every default text that an app offered for the first time."""
-    after = context.records.cursor("prompts")
-    while True:
-        cursor, seen = context.records.prompts_seen(after=after, limit=_BATCH)
-        if not seen:
-            return
-        for prompt in seen:
-            before = partial(freeze_baseline, context, prompt.agent, now)
-            with context.ledger.transaction(now=now, actor="engine") as tx:
-                done = _register(tx, prompt, before)
-            if done:
-                report.add("prompt", f"{prompt.agent}/{prompt.name}", "done", done)
-        context.records.set_cursor("prompts", cursor)
-        after = cursor
-
-
-def _register(tx: Transaction, seen: PromptSeen, before: Callable[[], dict[str, Any]]) -> str:
-    text_hash = content_hash(seen.text)
-    key = baseline_id(seen.agent, seen.name)
-    known = tx.maybe(Baseline, key) or Baseline(baseline_id=key, agent=seen.agent, name=seen.name)
-    if text_hash in known.text_hashes:
-        return ""
-    tx.put(msgspec.structs.replace(known, text_hashes=(*known.text_hashes, text_hash)))
-    if tx.pointer(seen.agent) is None:
-        prompts = PromptSet(texts={seen.name: seen.text})
-        note = f"prompt {seen.name!r} as the app has it"
-        version = initial_version(tx, seen.agent, prompts=prompts, source=VersionSource.INITIAL, note=note)
-        return f"{version.label} holds it"
-    part = tx.part(current(tx, seen.agent).manifest.prompt)
-    assert isinstance(part, PromptSet)
-    if part.texts.get(seen.name) == seen.text:
-        return ""
-    for experiment in tx.find(
-        Experiment, agent=seen.agent, layer=Layer.PROMPT, state=ExperimentStatus.RUNNING
-    ):
-        why = f"the app changed its own text of prompt {seen.name!r}"
-        cancel_experiment(tx, experiment, reason="baseline_changed", why=why)
-    changed = "changed" if seen.name in part.texts else "new"
-    version = new_version(
-        tx,
-        seen.agent,
-        Layer.PROMPT,
-        PromptSet(texts={**part.texts, seen.name: seen.text}),
-        source=VersionSource.OPERATOR,
-        note=f"prompt {seen.name!r} {changed} by the app",
-        baseline=before(),
-    )
-    return f"{version.label} holds the {changed} text"
 
 
 def score_sessions(context: Context, now: datetime, report: Report) -> int:

@@ -1,6 +1,6 @@
 """What the hot path needs of one agent, read from the ledger."""
 
-from prx.domain.baselines import Baseline
+from prx.domain.baselines import Baseline, stood_for
 from prx.domain.errors import StoreError
 from prx.domain.events import Control
 from prx.domain.experiments import Experiment, ExperimentStatus
@@ -23,7 +23,9 @@ def serving(view: View, agent: str) -> Serving:
     registered = {one.name: one.text_hashes for one in view.find(Baseline, agent=agent)}
     if pointer is None:
         return Serving(agent=agent, killed=killed, baselines=registered)
-    manifest = view.version(agent, pointer.label).manifest
+    version = view.version(agent, pointer.label)
+    manifest = version.manifest
+    texts = {name: stood_for(hashes, version.own.get(name)) for name, hashes in registered.items()}
     running = () if killed else view.find(Experiment, agent=agent, state=ExperimentStatus.RUNNING)
     served = (_served(view, experiment) for experiment in running)
     return Serving(
@@ -35,7 +37,8 @@ def serving(view: View, agent: str) -> Serving:
         experiments=tuple(one for one in served if one is not None),
         killed=killed,
         memory=manifest.memory,
-        baselines=registered,
+        baselines={name: stands for name, (stands, _) in texts.items()},
+        earlier={name: earlier for name, (_, earlier) in texts.items() if earlier},
         models=_models(view, agent),
     )
 

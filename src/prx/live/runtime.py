@@ -14,6 +14,7 @@ from prx.live.faults import Faults
 from prx.live.memories import Recaller, no_memories
 
 _DEFAULTS_PER_PROMPT = 20
+_SIGHTING_S = 900
 
 
 class Classify(Protocol):
@@ -42,6 +43,7 @@ class Runtime:
     faults: Faults = field(default_factory=Faults)
     open_calls: dict[str, Finishable] = field(default_factory=dict)
     reported: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    sighted: dict[tuple[str, str, str], int] = field(default_factory=dict)
     recaller: Recaller = no_memories
 
     def new_id(self) -> str:
@@ -75,6 +77,19 @@ class Runtime:
         seen.add(text_hash)
         record_id = f"prompt/{agent}/{name}/{text_hash}"
         self.emit(PromptSeen(record_id=record_id, at=self.now(), agent=agent, name=name, text=text))
+
+    def sight_prompt(self, agent: str, name: str, text: str, text_hash: str) -> None:
+        """Tell that a registered default is in use, at most every 15 minutes over all processes.
+
+        Asked for where an app has had several own texts: which one it has now cannot be seen otherwise.
+        """
+        now = self.now()
+        span = int(now.timestamp()) // _SIGHTING_S
+        if self.sighted.get((agent, name, text_hash)) == span:
+            return
+        self.sighted[agent, name, text_hash] = span
+        record_id = f"prompt/{agent}/{name}/{text_hash}/{span}"
+        self.emit(PromptSeen(record_id=record_id, at=now, agent=agent, name=name, text=text))
 
     def after_fork(self) -> None:
         """Start over in a child: calls that were open belong to the parent, which finishes them."""

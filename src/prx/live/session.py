@@ -83,6 +83,7 @@ class Session:
         self._prompts: dict[str, _Served] = {}
         self._steering = Steering(runtime, self._arms, scope.agent, self.id)
         self._started = self._ended = False
+        self._apart = False
         self._tokens: list[Token[Session | None]] = []
 
     @property
@@ -288,7 +289,7 @@ class Session:
                 recalls=self._memories.take(tuple(recalls)),
                 prompts={name: served.template_hash for name, served in prompts.items()},
                 prompt_values={name: served.values for name, served in prompts.items() if served.values},
-                version=self._runtime.served(self.agent).version,
+                version=None if self._apart else self._runtime.served(self.agent).version,
                 ref=None if ref is None else str(ref),
             )
 
@@ -314,11 +315,10 @@ class Session:
         return text
 
     def _template(self, serving: Serving, name: str, default: str) -> str:
-        known = not default or text_hash(default) in serving.baselines.get(name, ())
-        if not known:
-            self._runtime.report_prompt(self.agent, name, default, text_hash(default))
+        known = self._stood_for(serving, name, default)
         champion = serving.prompts.get(name)
         own = champion is None or not known
+        self._apart = self._apart or (own and champion is not None)
         arms = self._arms.running(
             serving, Layer.PROMPT, lambda e: e.prompts is not None and name in e.prompts, may_enter=not own
         )
@@ -329,6 +329,18 @@ class Session:
             if served == TREATMENT and experiment.prompts is not None:
                 chosen = experiment.prompts[name]
         return chosen
+
+    def _stood_for(self, serving: Serving, name: str, default: str) -> bool:
+        """Whether the champion may stand for the app's own text; else it is served as sent, and reported."""
+        if not default:
+            return True
+        digest, earlier = text_hash(default), serving.earlier.get(name, ())
+        stands = digest in serving.baselines.get(name, ())
+        if earlier and (stands or digest in earlier):
+            self._runtime.sight_prompt(self.agent, name, default, digest)
+        elif not stands:
+            self._runtime.report_prompt(self.agent, name, default, digest)
+        return stands
 
     def _steer(self, place: str, work: Callable[[], T], fallback: T) -> T:
         def started() -> T:

@@ -23,14 +23,20 @@ from prx.release.evidence import require_proofs
 
 
 def initial_version(
-    tx: Transaction, agent: str, *, prompts: PromptSet, source: VersionSource, note: str
+    tx: Transaction,
+    agent: str,
+    *,
+    prompts: PromptSet,
+    source: VersionSource,
+    note: str,
+    own: dict[str, str] | None = None,
 ) -> Version:
     """Create v1.0 and serve it."""
     manifest = Manifest(
         prompt=tx.put_part(prompts), memory=tx.put_part(MemoryState()), strategy=tx.put_part(Strategy())
     )
     version = _version(
-        tx, agent, manifest, parents=(), source=source, layer=None, proposal_id=None, note=note
+        tx, agent, manifest, parents=(), source=source, layer=None, proposal_id=None, note=note, own=own
     )
     tx.add_version(version)
     tx.point(agent, version.label, expected=None)
@@ -48,8 +54,12 @@ def new_version(
     proposal_id: str | None = None,
     also_from: tuple[str, ...] = (),
     baseline: dict[str, Any] | None = None,
+    own: dict[str, str] | None = None,
 ) -> Version:
-    """Append a version that is the current one with another part for `layer`, and serve it."""
+    """Append a version that is the current one with another part for `layer`, and serve it.
+
+    `own`: the app's own texts that its prompts were made from, where they are not those of the current one.
+    """
     base = current(tx, agent)
     pointer = tx.pointer(agent)
     part_hash = part if isinstance(part, str) else tx.put_part(part)
@@ -63,6 +73,7 @@ def new_version(
         proposal_id=proposal_id,
         note=note,
         baseline=baseline or {},
+        own=base.own if own is None else own,
     )
     tx.add_version(version)
     tx.point(agent, version.label, expected=pointer.revision if pointer else None)
@@ -131,6 +142,7 @@ def _version(
     proposal_id: str | None,
     note: str,
     baseline: dict[str, Any] | None = None,
+    own: dict[str, str] | None = None,
 ) -> Version:
     return Version(
         snapshot_id=tx.ids.snapshot(tx.now),
@@ -144,6 +156,7 @@ def _version(
         proposal_id=proposal_id,
         note=note,
         baseline=baseline or {},
+        own=own or {},
     )
 
 

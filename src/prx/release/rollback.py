@@ -150,6 +150,7 @@ def _serve(tx: Transaction, plan: RollbackPlan, why: str) -> Version:
             source=VersionSource.ROLLBACK,
             note=f"{plan.layer.label} restored from {plan.target.label}: {why}",
             also_from=(plan.target.label,) if plan.target.label != plan.left.label else (),
+            own=plan.target.own if plan.layer is Layer.PROMPT else None,
         )
     pointer = tx.pointer(plan.agent)
     tx.point(plan.agent, plan.target.label, expected=pointer.revision if pointer else None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from prx.domain.codec import content_hash, decode, encode
@@ -227,6 +228,24 @@ def test_a_default_that_the_developer_changed_is_served_at_once_and_reported(app
         assert session.prompt("support", default=changed, who="us") == "Help us in rhyme."
     assert [r.text for r in app.of(PromptSeen)] == [changed]
     assert app.of(Assignment) == []
+
+
+def test_a_default_that_comes_back_is_served_as_sent_and_told_once_a_quarter_of_an_hour(app: App) -> None:
+    shown = msgspec.structs.replace(serving(), earlier={"support": (content_hash("Old {who}."),)})
+    app.serving["default"] = shown
+    for _ in range(20):
+        app.seconds += 120
+        with app.evolution.session() as session:
+            assert session.prompt("support", default="Old {who}.", who="us") == "Old us."
+            with session.call(model="m") as call:
+                call.reply(text="yes")
+        with app.evolution.session() as session:
+            assert session.prompt("support", default=DEFAULT, who="us") == "Help us well."
+            with session.call(model="m") as call:
+                call.reply(text="yes")
+    told = [r.text for r in app.of(PromptSeen)]
+    assert {text: told.count(text) for text in told} == {"Old {who}.": 3, DEFAULT: 3}
+    assert [r.version for r in app.of(Interaction)] == [None, shown.version] * 20
 
 
 def test_a_default_that_changes_inside_an_experiment_shows_as_contamination(app: App) -> None:
