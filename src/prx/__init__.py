@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prx.live.evolution import Evolution
 
-__all__ = ["open", "wrap"]
+__all__ = ["agents_processor", "langchain_handler", "open", "turn", "wrap"]
 
 
 def open(*args: Any, **options: Any) -> "Evolution":
@@ -21,3 +21,27 @@ def wrap(client: Any, evolution: "Evolution | None" = None) -> Any:
     from prx.wiring.sdk import default_evolution
 
     return wrap_client(client, evolution if evolution is not None else default_evolution())
+
+
+def turn(evolution: "Evolution | None" = None, **scope: Any) -> Any:
+    """A decorator that makes a session of each call of a function; see `prx.live.turns.turn`."""
+    from prx.live.turns import turn as make
+    from prx.wiring.sdk import default_evolution
+
+    return make(evolution if evolution is not None else default_evolution, **scope)
+
+
+def langchain_handler(evolution: "Evolution | None" = None, **options: Any) -> Any:
+    """A callback handler for LangChain and LangGraph (extra `langchain`); see `prx.live.hooks.langchain`."""
+    from prx.live.hooks.langchain import RecordingHandler
+    from prx.wiring.sdk import default_evolution
+
+    return RecordingHandler(evolution if evolution is not None else default_evolution(), **options)
+
+
+def agents_processor(evolution: "Evolution | None" = None, **options: Any) -> Any:
+    """A tracing processor for OpenAI Agents (extra `agents`); see `prx.live.hooks.openai_agents`."""
+    from prx.live.hooks.openai_agents import RecordingProcessor
+    from prx.wiring.sdk import default_evolution
+
+    return RecordingProcessor(evolution if evolution is not None else default_evolution(), **options)

@@ -74,6 +74,11 @@ class Evolution:
         self._at_exit = _close_at_exit(self)
 
     @property
+    def runtime(self) -> Runtime:
+        """What all sessions of this Evolution share."""
+        return self._runtime
+
+    @property
     def faults(self) -> dict[str, int]:
         """Our own errors so far, by place; the app never saw them."""
         return self._runtime.faults.counts

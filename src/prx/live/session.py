@@ -127,6 +127,11 @@ class Session:
             record_id = f"end/{self.id}" if self._scope.session_id else self._runtime.new_id()
             self._runtime.emit(SessionEnd(record_id=record_id, at=self._runtime.now(), session_id=self.id))
 
+    def leave(self) -> None:
+        """A block or turn is over: the session ends, unless it goes on under an id of the app's own."""
+        if not self._scope.session_id:
+            self.end()
+
     def prompt(self, name: str, /, *, default: str, **values: object) -> str:
         """Text of the prompt `name` for this session, its `{placeholders}` filled from `values`.
 
@@ -261,13 +266,15 @@ class Session:
         retry: bool = False,
         ref: str | None = None,
         recalls: Iterable[Recall] = (),
+        started_at: datetime | None = None,
     ) -> Call:
         """A model call to be recorded: `with session.call(...) as call: ...; call.reply(...)`.
 
         `messages`: a text, or messages as mappings, objects or Message. `retry`: the user asked again.
+        `started_at`: when it began, where it is told afterwards.
         """
         self.start()
-        now = self._runtime.now()
+        now = started_at or self._runtime.now()
         model, provider = str(model or ""), str(provider or "")
         bare = CallFacts(session_id=self.id, at=now, model=model, provider=provider)
 
@@ -384,8 +391,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._leave()
-        if not self._scope.session_id:
-            self.end()
+        self.leave()
 
     async def __aenter__(self) -> "Session":
         return self.__enter__()

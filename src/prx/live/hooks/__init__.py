@@ -1,0 +1,1 @@
+"""Frameworks that call models themselves, recorded through the hooks that they offer."""
