@@ -136,7 +136,7 @@ def provider(script: Script) -> Iterator[Provider]:
     async def start() -> web.AppRunner:
         app = web.Application(client_max_size=2**30)
         app.router.add_route("*", "/{rest:.*}", one.handle)
-        runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+        runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True, auto_decompress=False)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()

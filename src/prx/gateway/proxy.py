@@ -24,6 +24,8 @@ from prx.gateway.wire import Headers, Receive, Scope, Send, header
 from prx.live.session import Session
 
 _WATCH_AFTER = 0.05
+# Others are of no use to an API, and TRACE would show a client what the provider was sent: our key.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MOST_AGENTS = 200
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -113,6 +115,8 @@ class Proxy:
 
     def _exchange(self, scope: Scope, send: Send, ours: Asked, body: bytes, started: float) -> Exchange:
         headers: Headers = scope["headers"]
+        if scope["method"] not in _METHODS:
+            raise Refused(405, f"the method {scope['method'][:20]} is not passed on", "method_not_allowed")
         try:
             path_agent, path, posted = _place(scope.get("raw_path") or scope["path"].encode())
             agent = agent_of(path_agent, ours.agent)

@@ -28,7 +28,9 @@ class GatewayRules:
     `upstream`: base URL of an OpenAI-compatible provider, such as `https://api.openai.com/v1`.
     `drain_seconds`: how long requests under way may go on after the stop signal; `cut_seconds`: how long
     those cut then may take to leave. `recorded_bytes`: of a request or an answer beyond it the envelope
-    alone is recorded. `idle_seconds`: longest silence of the provider.
+    alone is recorded. `idle_seconds`: longest silence of the provider. `head_seconds`, `body_seconds`: how
+    long a client may take to send the head and the body of a request; `stall_seconds`: for how long it may
+    take nothing of its answer.
     """
 
     upstream: str
@@ -42,6 +44,9 @@ class GatewayRules:
     recorded_bytes: int = 16 * _MIB
     connect_seconds: float = 10.0
     idle_seconds: float = 600.0
+    head_seconds: float = 30.0
+    body_seconds: float = 300.0
+    stall_seconds: float = 120.0
     drain_seconds: float = 30.0
     cut_seconds: float = 5.0
     sessions_kept: int = 8192

@@ -15,6 +15,7 @@ import uvicorn
 
 from prx.domain.errors import SettingsError
 from prx.gateway.api import Api
+from prx.gateway.connections import Connection, Limits, Patience
 from prx.gateway.metrics import Metrics
 from prx.gateway.prompts.book import PromptBook
 from prx.gateway.proxy import Proxy
@@ -27,6 +28,7 @@ from prx.gateway.wire import Receive, Scope, Send
 _LOG = logging.getLogger("prx.gateway")
 _OWN_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics", TRACES})
 _LOOK_SECONDS = 0.2
+_PATIENCE_SECONDS = 1.0
 _STEP = 0.02
 
 
@@ -64,6 +66,7 @@ class Gateway:
             # What they are served is read now, so that the first request of each finds it.
             self._recorder.poller(agent)
         watch = asyncio.create_task(self._look())
+        impatient = asyncio.create_task(self._hurry_clients(server))
         try:
             await server.startup(sockets=[listener])
             ticking = asyncio.create_task(server.main_loop())
@@ -79,6 +82,7 @@ class Gateway:
             await ticking
         finally:
             watch.cancel()
+            impatient.cancel()
             await upstream.close()
             self._prompts.close()
             self._recorder.close()
@@ -107,6 +111,15 @@ class Gateway:
             self._recorder.switch.look()
             self._prompts.look()
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _hurry_clients(self, server: uvicorn.Server) -> None:
+        rules, refused = self._rules, self.metrics.refused
+        limits = Limits(rules.head_seconds, rules.body_seconds, rules.stall_seconds)
+        patience = Patience(limits, lambda what: refused.update((f"slow_{what}",)))
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_PATIENCE_SECONDS)
+            patience.look(list(server.server_state.connections), loop.time())  # type: ignore[arg-type]
 
     @contextlib.contextmanager
     def _signals(self):  # type: ignore[no-untyped-def]
@@ -169,6 +182,7 @@ def _application(proxy: Proxy, api: Api):  # type: ignore[no-untyped-def]
 def _server(application) -> uvicorn.Server:  # type: ignore[no-untyped-def]
     config = uvicorn.Config(
         application,
+        http=Connection,
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -93,7 +93,8 @@ def read_body(body: bytes) -> Body:
 
 
 def inflated(body: bytes, coding: str | None, limit: int) -> bytes | None:
-    """The body without its content coding; None for an unknown coding, a damaged one, or above `limit`."""
+    """The body without its content coding; None for an unknown coding, a damaged one, one that is not a
+    single whole stream, or above `limit`."""
     if coding in (None, "", "identity"):
         return body
     if coding not in ("gzip", "deflate", "x-gzip"):
@@ -103,7 +104,8 @@ def inflated(body: bytes, coding: str | None, limit: int) -> bytes | None:
         out = unpack.decompress(body, limit + 1)
     except zlib.error:
         return None
-    return out if len(out) <= limit else None
+    whole = unpack.eof and not unpack.unused_data
+    return out if whole and len(out) <= limit else None
 
 
 def with_usage(body: bytes, view: Body) -> bytes:
