@@ -8,13 +8,15 @@ from typing import Any
 
 import msgspec
 
-from prx.domain.changes import Change, PromptPatch, layer_of
+from prx.domain.changes import Change, PromptPatch, ReplaceAll, layer_of
 from prx.domain.decisions import Decision
+from prx.domain.errors import InvalidInput
 from prx.domain.events import Event, EventName
 from prx.domain.ids import cycle_id
 from prx.domain.layers import Layer
+from prx.domain.merging import merged
 from prx.domain.proposals import ExpectedEffect, Proposal, ProposalState
-from prx.domain.versions import part_hash
+from prx.domain.versions import Part, PromptSet, part_hash
 from prx.ledger.port import Transaction, View
 from prx.propose.draft import PastChange
 from prx.prove.applying import treated_part
@@ -115,11 +117,25 @@ def rebase_proposal(
         base = current(tx, proposal.agent).manifest.part(proposal.layer)
         if base == proposal.base:
             return proposal
-        treated = tx.put_part(treated_part(tx.part(base), proposal.change))
-        moved = msgspec.structs.replace(proposal, base=base, treated=treated)
+        change = _carried(proposal.change, tx.part(proposal.base), tx.part(base))
+        treated = tx.put_part(treated_part(tx.part(base), change))
+        moved = msgspec.structs.replace(proposal, base=base, treated=treated, change=change)
         tx.put(moved)
         tx.audit("proposal.rebased", proposal.proposal_id, {"base": base})
         return moved
+
+
+def _carried(change: Change, before: Part, now: Part) -> Change:
+    """A whole new text keeps what others changed since it was written; any other change stays as it is."""
+    if not isinstance(change, PromptPatch) or not isinstance(change.ops[0], ReplaceAll):
+        return change
+    assert isinstance(before, PromptSet)
+    assert isinstance(now, PromptSet)
+    old, present = before.texts.get(change.prompt, ""), now.texts.get(change.prompt, "")
+    text = merged(old, change.ops[0].text, present)
+    if text is None or text == present:
+        raise InvalidInput("its lines were changed by another version meanwhile")
+    return msgspec.structs.replace(change, ops=(ReplaceAll(text=text),))
 
 
 def past_changes(view: View, agent: str, layer: Layer) -> tuple[PastChange, ...]:

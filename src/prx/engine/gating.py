@@ -11,11 +11,11 @@ from prx.domain.events import Breaker, Incident
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.domain.versions import PromptSet, Version, VersionSource
-from prx.engine.filing import past_changes
+from prx.engine.filing import OPEN_STATES, past_changes
 from prx.engine.turn import Turn
 from prx.ledger.port import View
 from prx.propose.fingerprint import blocked_by
-from prx.prove.gate import gate
+from prx.prove.gate import gate, layer_free
 from prx.prove.gateinput import GateInput
 from prx.prove.operator_checks import run_checks
 from prx.prove.rules import GateRules, OperatorCheck
@@ -61,15 +61,8 @@ def _gather(turn: Turn, view: View, proposal: Proposal) -> GateInput:
         known_tools=_tools(turn),
         known_models=frozenset(s.model for s in turn.scores(turn.now - RECENT) if s.model),
         known_intents=frozenset(s.intent for s in turn.scores(turn.now - RECENT) if s.intent),
-        proposals=tuple(
-            other for other in view.find(Proposal, agent=agent, layer=layer) if not _past_watch(turn, other)
-        ),
-        experiments=view.find(
-            Experiment,
-            agent=agent,
-            layer=layer,
-            state=(ExperimentStatus.RUNNING, ExperimentStatus.EVALUATING),
-        ),
+        proposals=_beside(turn, view, proposal),
+        experiments=_running(view, proposal),
         incidents=tuple(
             one for one in view.find(Incident, agent=agent) if one.layer is layer or _unexplained(one)
         ),
@@ -78,6 +71,23 @@ def _gather(turn: Turn, view: View, proposal: Proposal) -> GateInput:
         failed_before=failed_before,
         health=_health(turn),
     )
+
+
+def layer_taken(turn: Turn, proposal: Proposal) -> str:
+    """What a proposal has to wait for in its layer; empty when it may be worked on."""
+    with turn.view() as view:
+        answer = layer_free(proposal, _beside(turn, view, proposal), _running(view, proposal))
+    return "" if isinstance(answer, Passed) else answer.why
+
+
+def _beside(turn: Turn, view: View, proposal: Proposal) -> tuple[Proposal, ...]:
+    found = view.find(Proposal, agent=proposal.agent, layer=proposal.layer, state=OPEN_STATES)
+    return tuple(other for other in found if not _past_watch(turn, other))
+
+
+def _running(view: View, proposal: Proposal) -> tuple[Experiment, ...]:
+    states = (ExperimentStatus.RUNNING, ExperimentStatus.EVALUATING)
+    return view.find(Experiment, agent=proposal.agent, layer=proposal.layer, state=states)
 
 
 def _unexplained(incident: Incident) -> bool:

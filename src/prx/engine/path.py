@@ -15,13 +15,15 @@ from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.engine.approvals import approval_event, approval_fault, policy_version
 from prx.engine.attempt import attempt
 from prx.engine.filing import open_proposals, rebase_proposal
-from prx.engine.gating import gate_proposal
+from prx.engine.gating import gate_proposal, layer_taken
 from prx.engine.memorypath import prove_memory
 from prx.engine.offline import judge_more, replay_more, shadow_more
 from prx.engine.strategypath import PAIRED, prove_strategy
 from prx.engine.trialstart import start_for_proposal
 from prx.engine.turn import Turn
 from prx.engine.watching import freeze_baseline
+from prx.prove.gate import LAYER_CODES, WAITS
+from prx.prove.gateinput import by_person
 from prx.prove.steps import overall
 from prx.release.decisions import amend
 from prx.release.promote import promote
@@ -31,11 +33,11 @@ SHADOW_LIMIT = timedelta(hours=72)
 
 
 def advance_proposals(turn: Turn) -> None:
-    """Take every open proposal as far as it can go now."""
+    """Take every open proposal as far as it can go now, those of people first."""
     for layer in Layer:
         with turn.view() as view:
             waiting = open_proposals(view, turn.agent, layer)
-        for proposal in waiting:
+        for proposal in sorted(waiting, key=lambda one: not by_person(one)):
             attempt(turn, "proposal", proposal.proposal_id, partial(_advance, turn, proposal))
 
 
@@ -53,10 +55,20 @@ def _advance(turn: Turn, proposal: Proposal) -> None:
 
 
 def _wake(turn: Turn, proposal: Proposal) -> bool:
-    if proposal.deferred_until is None or proposal.deferred_until > turn.now:
+    """Look again: when the layer is free for what waits for it, else on the date."""
+    late = proposal.deferred_until is not None and proposal.deferred_until <= turn.now
+    why = "its date to look again has come"
+    if proposal.work.get(WAITS):
+        if layer_taken(turn, proposal):
+            if late:
+                with turn.transaction() as tx:
+                    tx.put(msgspec.structs.replace(proposal, deferred_until=turn.now + WAIT))
+            return False
+        why = "its layer is free"
+    elif not late:
         return False
     with turn.transaction() as tx:
-        tx.move(proposal, ProposalState.PROPOSED, why="its date to look again has come", work={})
+        tx.move(proposal, ProposalState.PROPOSED, why=why, work={})
     return True
 
 
@@ -70,6 +82,8 @@ def _gate(turn: Turn, proposal: Proposal) -> bool:
     steps = gate_proposal(turn, proposal)
     answer = overall(steps)
     proven = _with_proofs(proposal, *steps)
+    if any(step.code in LAYER_CODES for step in steps if step.answer == "fail"):
+        proven = msgspec.structs.replace(proven, work={**proven.work, WAITS: True})
     turn.report.add("gate", proposal.proposal_id, _word(answer), answer.why)
     return _decide(turn, proven, answer, to=ProposalState.GATED)
 

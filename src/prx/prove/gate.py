@@ -1,14 +1,14 @@
 """The deterministic gate: code outside of everything that evolves, run before any model is called."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from prx.domain.answers import Answer, Broken, Failed, NotEnoughData, Passed
 from prx.domain.errors import EvolutionError
-from prx.domain.experiments import ExperimentStatus
-from prx.domain.proposals import ProofStep, ProposalState
+from prx.domain.experiments import Experiment, ExperimentStatus
+from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.prove.candidate import content_checks
-from prx.prove.gateinput import Check, GateInput
+from prx.prove.gateinput import Check, GateInput, by_person
 from prx.prove.rules import GateRules
 from prx.prove.steps import proof_step
 
@@ -22,6 +22,8 @@ _UNDERWAY = frozenset(
         ProposalState.WATCHING,
     }
 )
+LAYER_CODES = frozenset({"layer_busy", "experiment_running"})
+WAITS = "waits_for_layer"
 _ENDED = frozenset({ExperimentStatus.CONVERGED, ExperimentStatus.CANCELLED})
 
 
@@ -37,7 +39,7 @@ def gate(given: GateInput, rules: GateRules) -> tuple[ProofStep, ...]:
 
 def _circumstances(given: GateInput, rules: GateRules) -> Iterator[Check]:
     proposal, now = given.proposal, given.now
-    yield Check("conflicts", _conflicts(given))
+    yield Check("conflicts", layer_free(proposal, given.proposals, given.experiments))
     day = [at for at in given.recent if now - timedelta(days=1) < at <= now]
     busy = Failed(f"{len(day)} changes in the last day, at most {rules.max_changes_per_day}", "rate_limited")
     calm = Passed(f"{len(day)} changes in the last day")
@@ -57,15 +59,21 @@ def _circumstances(given: GateInput, rules: GateRules) -> Iterator[Check]:
     yield Check("health", _health(given.health))
 
 
-def _conflicts(given: GateInput) -> Answer:
-    mine = given.proposal
-    for other in given.proposals:
+def layer_free(mine: Proposal, proposals: Sequence[Proposal], experiments: Sequence[Experiment]) -> Answer:
+    """Whether a proposal may be worked on: one at a time in a layer, and a person's before the engine's.
+
+    A proposal that was put off because of it carries `WAITS` in its work.
+    """
+    for other in proposals:
         same = (
             other.agent == mine.agent and other.layer is mine.layer and other.proposal_id != mine.proposal_id
         )
         if same and other.state in _UNDERWAY:
             return Failed(f"proposal {other.proposal_id} of the same layer is {other.state}", "layer_busy")
-    for experiment in given.experiments:
+        waits = other.state is ProposalState.PROPOSED or bool(other.work.get(WAITS))
+        if same and waits and by_person(other) and not by_person(mine):
+            return Failed(f"proposal {other.proposal_id} of {other.author} comes first", "layer_busy")
+    for experiment in experiments:
         same = experiment.agent == mine.agent and experiment.layer is mine.layer
         if same and experiment.proposal_id != mine.proposal_id and experiment.status not in _ENDED:
             return Failed(f"experiment {experiment.experiment_id} runs on the layer", "experiment_running")
