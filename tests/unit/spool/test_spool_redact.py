@@ -17,16 +17,50 @@ SECRETS = {
     "google-key": ["AIzaSyA0123456789abcdefghijklmnopqrstuv"],
     "git-token": ["ghp_abcdefghijklmnopqrstuvwxyz0123456789", "glpat-abcdefghijklmnop0123"],
     "chat-token": ["xoxb-123456789012-abcdefGHIJ"],
+    "bot-token": ["123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1"],
+    "service-token": [
+        "SG.abcdefghij0123456789AB.abcdefghij0123456789abcdefghij0123456789ABC",
+        "shpat_0123456789abcdef0123456789abcdef",
+        "hvs.CAESIJabcdefghij0123456789",
+        "dapi0123456789abcdef0123456789abcdef",
+    ],
     "package-token": ["npm_abcdefghijklmnopqrstuvwxyz0123456789"],
     "jwt": ["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r"],
     "authorization": ["Bearer abc123DEF456ghi789", "basic dXNlcjpwYXNzd29yZA=="],
     "url-credentials": ["joe:hunter2pass@"],
+    "webhook": ["T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX"],
     "secret": ["hunter2hunter2"],
 }
 IN_TEXT = {
     "url-credentials": "postgres://{}db.example.com/prod",
+    "webhook": "https://hooks.slack.com/services/{}",
     "secret": 'OPENAI_API_KEY="{}"',
 }
+NAMED = [
+    "AccountKey=abcd1234EFGH5678+/ab==;EndpointSuffix=core.windows.net",
+    "https://x.blob.core.windows.net/c?sv=2026&sig=abcDEF0123456789%2Bxyz&se=2027",
+    "https://api.example.com/v1?token=abcDEF123456789&page=2",
+    '{"token": "abcDEF123456789"}',
+    "TELEGRAM_BOT_TOKEN=abcDEF123456789",
+    "DISCORD_TOKEN: abcDEF123456789",
+    "webhook_secret = abcDEF123456789",
+    "signing-key: abcDEF123456789",
+    "mi contraseña: hunter2hunter2",
+    "Пароль: hunter2hunter2",
+    "токен=abcDEF123456789",
+    "我的密码：hunter2hunter2",
+    "口令: hunter2hunter2",
+    "パスワード：hunter2hunter2",
+    "비밀번호: hunter2hunter2",
+]
+NAMED_SECRETS = ("abcd1234EFGH5678+/ab==", "abcDEF0123456789%2Bxyz", "abcDEF123456789", "hunter2hunter2")
+KEY = "sk-proj-abcDEF0123456789abcDEF0123456789"
+GIT = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+CHAT = "xoxb-123456789012-abcdefGHIJ"
+GLUED = [(around, secret) for around in ("user-{}", "key_{}", "id-42-{}") for secret in (KEY, GIT, CHAT)]
+GLUED += [("user{}", KEY), ("bot{}", KEY)]  # the others begin like the end of a word
+# Zero-width space and joiner, word joiner, soft hyphen, byte order mark, direction mark, variation selector.
+HIDDEN = ["\u200b", "\u200d", "\u2060", "\u00ad", "\ufeff", "\u202e", "\ufe0f", "\U000e0041"]
 PEM = """-----BEGIN RSA PRIVATE KEY-----
 Proc-Type: 4,ENCRYPTED
 MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF0PZ3
@@ -61,6 +95,39 @@ def test_the_host_of_a_url_and_the_name_of_a_setting_stay() -> None:
     assert redact('{\\"api_key\\": \\"abcdef123456\\"}') == '{\\"api_key\\": \\"[redacted:secret]\\"}'
 
 
+@pytest.mark.parametrize("text", NAMED)
+def test_what_a_name_says_to_be_a_secret_is_gone_in_six_languages(text: str) -> None:
+    out = redact(text)
+    assert not any(secret in out for secret in NAMED_SECRETS)
+    before, _, _ = out.partition("[redacted:secret]")
+    assert before != out
+    assert text.startswith(before)
+
+
+@pytest.mark.parametrize(("around", "secret"), GLUED)
+def test_a_key_behind_another_word_is_gone(around: str, secret: str) -> None:
+    assert secret[8:] not in redact(around.format(secret))
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize(
+    "secret", [KEY, "AKIAABCDEFGHIJKLMNOP", "password=hunter2hunter2", "Bearer abc123DEF456ghi789"]
+)
+def test_characters_without_width_hide_no_secret(hidden: str, secret: str) -> None:
+    for text in (hidden.join(secret), f"{secret[:9]}{hidden}{secret[9:]}", f"{hidden}{secret}{hidden}"):
+        out = redact(f"before {text} after")
+        assert "[redacted:" in out
+        assert secret[-8:] not in out.translate(dict.fromkeys(map(ord, HIDDEN)))
+        assert out.startswith("before ")
+        assert out.endswith(" after")
+
+
+def test_characters_without_width_stay_where_they_hide_nothing() -> None:
+    family, farsi = "\U0001f469\u200d\U0001f467 in 12:30", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    for text in (family, farsi, "a\u200bb password", "soft\u00adhyphen", "\U0001f44d\ufe0f fine"):
+        assert redact(text) == text
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -71,6 +138,21 @@ def test_the_host_of_a_url_and_the_name_of_a_setting_stay() -> None:
         "tokens: 1234567, session_id=abc",
         "Basic understanding of the subject",
         "一二三 пароль contraseña",
+        "max_tokens=4096, total_tokens: 123456789012",
+        "the token: Bitcoin, or token=required",
+        '{"next_page_token": "CAUQAAabcdef12345", "page_token": "abcdef1234567"}',
+        "secret: 42 is the answer; the signature: see attached file1",
+        "lang-sk-translation-of-the-whole-book and text-sk-SK-locale",
+        "the risk-free task_sk-based approach",
+        "at 12:30:45, ratio 1234567890:1, 10:20 score",
+        "密码：请联系管理员，密钥: 见附件",
+        "パスワード：忘れた場合はこちら",
+        "비밀번호: 잊어버렸어요",
+        "пароль: забыл вчера, токен: не нужен",
+        "contraseña: olvidada ayer, la clave: mantener la calma",
+        "hf_models and gsk_vaccines are words; npm_install too",
+        "Signature: compute_sha256(data)",
+        "dapirate and hvs. are no tokens",
     ],
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
@@ -122,6 +204,20 @@ HOSTILE = [
     "AKIA",
     "ghp_",
     "AIza",
+    "user-sk-",
+    "-sk--",
+    "sk-proj-",
+    "token=",
+    "token: a1",
+    "sig=aaaaaaaaaaaaaaaaaaaaaaaa",
+    "пароль: ",
+    "123456789:",
+    "SG.",
+    "SG.aaaaaaaaaaaaaaaaaaaaaaaa",
+    "dapi",
+    "hooks.slack.com/services/",
+    "sk-\u200b",
+    "\u200b",
     "aaaa",
     "    ",
     "\\\\",
