@@ -1,56 +1,32 @@
 """The gateway's own endpoints: feedback, end of a session, health and metrics."""
 
 import contextlib
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from prx.domain.errors import EvolutionError, InvalidInput
-from prx.domain.records import DEFAULT_AGENT, Feedback, FeedbackName, SessionEnd
+from prx.domain.records import DEFAULT_AGENT, Feedback, SessionEnd
+from prx.gateway.identity import agent_of, bounded
 from prx.gateway.metrics import Metrics
+from prx.gateway.openapi import PATH as OPENAPI
+from prx.gateway.openapi import openapi
 from prx.gateway.recorder import Recorder
-from prx.gateway.replies import api_error
+from prx.gateway.replies import ApiError, api_error
 from prx.gateway.rules import GatewayRules
 from prx.gateway.tokens import Scope, bearer
-from prx.gateway.told import feedback_value
+from prx.gateway.told import feedback_of
 from prx.gateway.traces import PATH as TRACES
 from prx.gateway.traces import Traces
 from prx.spool.folder import usage
 
 _LARGEST = 65_536
-_LONGEST = 512
-_TARGETS = {"session": "session", "record": "interaction", "ref": "ref"}
-_NAMES = ", ".join(name.value for name in FeedbackName)
-
-
-class ApiError(Exception):
-    """A request of our own API that cannot be done."""
-
-    def __init__(
-        self, status: int, code: str, message: str, details: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.details = status, code, dict(details or {})
-
-
-class GivenFeedback(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of `POST /api/v1/feedback`."""
-
-    name: str
-    value: float | bool | str
-    session: str | None = None
-    record: str | None = None
-    ref: str | None = None
-    id: str | None = None
-    at: datetime | None = None
-    source: str = "api"
-    agent: str = DEFAULT_AGENT
 
 
 class Api:
@@ -77,53 +53,32 @@ class Api:
             Route("/readyz", self.readyz),
             Route("/health", self.health),
             Route("/metrics", self.metrics),
-            Route("/{rest:path}", self.unknown, methods=["GET", "POST", "PUT", "DELETE", "PATCH"]),
+            Route(OPENAPI, self.openapi),
         ]
-        return Starlette(routes=routes)
+        own = Starlette(routes=routes, exception_handlers={HTTPException: _no_route, Exception: _failed})
+        # A redirect would name the host that the client claims we are.
+        own.router.redirect_slashes = False
+        return own
 
     async def feedback(self, request: Request) -> Response:
         """Take one signal; the same id twice changes nothing."""
-        given = _decoded(await _body(request))
-        targets = [(kind, told) for name, kind in _TARGETS.items() if (told := getattr(given, name))]
-        if len(targets) != 1:
-            raise ApiError(422, "invalid_target", "feedback names exactly one of session, record and ref")
-        for field in ("name", "id", "source", "agent"):
-            text = getattr(given, field)
-            if text is not None and not 0 < len(text) <= _LONGEST:
-                raise ApiError(
-                    422, "invalid_field", f"{field} has 1 to {_LONGEST} characters", {"field": field}
-                )
-        try:
-            value = feedback_value(given.name, given.value)
-        except InvalidInput as error:
-            raise ApiError(422, "invalid_value", str(error), {"known_names": _NAMES}) from None
-        at = given.at or self._recorder.now()
-        if at.tzinfo is None:
-            raise ApiError(
-                422, "invalid_field", "at needs a time zone, such as a Z at its end", {"field": "at"}
-            )
-        kind, target = targets[0]
-        given_id = given.id or self._recorder.runtime.new_id()
-        record = Feedback(
-            # Under a prefix, so that no caller can take the id of another record.
-            record_id=f"feedback/{given_id}",
-            at=at,
-            target_kind=kind,
-            target=target[:_LONGEST],
-            name=given.name,
-            value=value,
-            source=given.source,
-            agent=given.agent,
-        )
+        body = await _body(request)
+        now, new_id = self._recorder.now(), self._recorder.runtime.new_id
+        given_id, record = feedback_of(body, now=now, new_id=new_id)
         self._keep(record)
         return _json({"id": given_id, "accepted": True}, 202)
 
     async def end_session(self, request: Request) -> Response:
         """The conversation is over; telling it twice changes nothing."""
-        session_id = request.path_params["session_id"]
-        agent = request.query_params.get("agent", DEFAULT_AGENT)
-        if not 0 < len(session_id) <= _LONGEST:
-            raise ApiError(422, "invalid_field", f"a session id has 1 to {_LONGEST} characters")
+        given = request.path_params["session_id"]
+        if not given:
+            raise ApiError(422, "invalid_field", "a session id has at least one character")
+        try:
+            agent = agent_of(None, request.query_params.get("agent", DEFAULT_AGENT) or "-")
+        except InvalidInput as error:
+            raise ApiError(422, "invalid_field", str(error), {"field": "agent"}) from None
+        # As the gateway keeps what a client named in a header.
+        session_id = bounded(given)
         self._recorder.sessions.forget(agent, session_id)
         record_id = f"end/{session_id}"
         self._keep(SessionEnd(record_id=record_id, at=self._recorder.now(), session_id=session_id))
@@ -186,13 +141,9 @@ class Api:
         text = self._metrics.text(recorder.ended, gauges, counters)
         return Response(text, media_type="text/plain; version=0.0.4")
 
-    async def unknown(self, request: Request) -> Response:
-        """No such endpoint."""
-        return Response(
-            api_error("not_found", f"there is no {request.method} {request.url.path}"),
-            404,
-            media_type="application/json",
-        )
+    async def openapi(self, _request: Request) -> Response:
+        """What these endpoints take and give, for tools."""
+        return _json(openapi(guarded=bool(self._rules.tokens)))
 
     def _guarded(self, handler: Callable[[Request], Any]) -> Callable[[Request], Any]:
         async def run(request: Request) -> Response:
@@ -238,17 +189,17 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def _decoded(body: bytes) -> GivenFeedback:
-    try:
-        return msgspec.json.decode(body, type=GivenFeedback)
-    except msgspec.ValidationError as error:
-        raise ApiError(422, "invalid_field", str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ApiError(400, "invalid_json", "the body is not a JSON object") from None
+async def _no_route(request: Request, error: Exception) -> Response:
+    """No such endpoint, or not by this method."""
+    status = getattr(error, "status_code", 404)
+    code = "method_not_allowed" if status == 405 else "not_found"
+    refused = _refused(ApiError(status, code, f"there is no {request.method} {request.url.path}"))
+    refused.headers.update(getattr(error, "headers", None) or {})
+    return refused
 
 
-def _bad_field(field: str, message: str) -> ApiError:
-    return ApiError(422, "invalid_field", message, {"field": field})
+async def _failed(_request: Request, _error: Exception) -> Response:
+    return _refused(ApiError(500, "internal", "the gateway failed at this; its log says more"))
 
 
 def _refused(error: ApiError) -> Response:

@@ -32,7 +32,8 @@ CLIENT_HEADERS = (
 )
 _OWN_HEADER = b"x-prx-session"
 _LONGEST = 256
-_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+AGENT_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_AGENT = re.compile(AGENT_PATTERN)
 _AMBIGUOUS = ""
 
 
@@ -192,7 +193,7 @@ def identify(ours: Asked, view: Body | None, known: Continuations, owner: str) -
         return Identity(None, False, "none")
     told = get(view.metadata, "session_id") if isinstance(view.metadata, dict) else None
     if isinstance(told, str) and told:
-        return Identity(_short(told), True, "metadata")
+        return Identity(bounded(told), True, "metadata")
     previous = view.previous_response_id
     if isinstance(previous, str) and previous:
         session = known.by_response(owner, previous)
@@ -224,12 +225,13 @@ def _assistant_text(content: Any) -> str:
 
 def _bounded(value: bytes) -> str:
     try:
-        return _short(value.decode("utf-8"))
+        return bounded(value.decode("utf-8"))
     except UnicodeDecodeError:
-        return _short(value.decode("latin-1"))
+        return bounded(value.decode("latin-1"))
 
 
-def _short(text: str) -> str:
+def bounded(text: str) -> str:
+    """A client's name for something as it is kept: itself, or its digest where it is very long."""
     if len(text) <= _LONGEST:
         return text
     return "long-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

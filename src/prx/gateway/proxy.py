@@ -227,9 +227,11 @@ class Proxy:
             return call.id
 
         record_id = self._recorder.runtime.faults.guard("refusal", record, "")
-        headers = ((b"x-prx-record", record_id.encode()),) if record_id else ()
+        headers: Headers = [(b"x-prx-record", record_id.encode())] if record_id else []
+        if refused.status == 405:
+            headers.append((b"allow", ", ".join(sorted(_METHODS)).encode()))
         await send_json(
-            send, refused.status, openai_error(refused.status, str(refused), refused.code), headers
+            send, refused.status, openai_error(refused.status, str(refused), refused.code), tuple(headers)
         )
 
 

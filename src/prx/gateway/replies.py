@@ -1,12 +1,23 @@
 """The gateway's own answers: errors as OpenAI clients read them, and as our own API gives them."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from prx.gateway.wire import Send
 
 _TYPES = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error"}
 _TYPES |= {404: "not_found_error", 413: "invalid_request_error", 429: "rate_limit_error"}
+
+
+class ApiError(Exception):
+    """A request of our own API that cannot be done."""
+
+    def __init__(
+        self, status: int, code: str, message: str, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.details = status, code, dict(details or {})
 
 
 def openai_error(status: int, message: str, code: str | None = None) -> bytes:
