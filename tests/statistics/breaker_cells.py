@@ -5,13 +5,13 @@ the engine would give it, and keeps `slow_since` as the engine does.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from monte_carlo import Cell
 
-from prx.release.breaker import LAST_CALLS, BreakerRules, Hold, Rate, Trip, frozen_rate, tick
+from prx.release.breaker import LAST_CALLS, BreakerRules, Hold, Rate, Trip, concurrent_rate, frozen_rate, tick
 
 Array = np.ndarray
 CREATED = datetime(2026, 3, 3, 7, 0, tzinfo=UTC)
@@ -29,7 +29,8 @@ class Traffic:
 
     `swing`: traffic and failure rate both move by this share around their mean over a day, in phase, so that
     the busiest hour fails most. `baseline`: sessions known from before, None for those of 7 days; `by_hour`:
-    whether their hours are known. `worse`: factor on the failure rate from the change on.
+    whether their hours are known. `worse`: factor on the failure rate from the change on. `control`:
+    traffic of a concurrent control over that of the changed side.
     """
 
     calls_per_hour: float
@@ -38,6 +39,7 @@ class Traffic:
     baseline: int | None = None
     by_hour: bool = True
     worse: float = 1.0
+    control: float = 0.0
 
     @property
     def sessions_per_hour(self) -> float:
@@ -84,6 +86,9 @@ def minutes_to_trip(
     start = CREATED.hour + CREATED.minute / 60
     at, failed = sessions(rng, traffic, start, watch_hours, traffic.worse)
     total = np.concatenate(([0], np.cumsum(failed)))
+    apart = replace(traffic, calls_per_hour=traffic.calls_per_hour * traffic.control)
+    beside_at, beside_failed = sessions(rng, apart, start, watch_hours, 1.0)
+    beside = np.concatenate(([0], np.cumsum(beside_failed)))
     ends = start + np.arange(1, round(watch_hours * PER_HOUR) + 1) / PER_HOUR
     upto = np.searchsorted(at, ends)
     since = np.searchsorted(at, ends - rules.window_hours)
@@ -92,14 +97,19 @@ def minutes_to_trip(
     for k in range(len(ends)):
         now = CREATED + TICK * (k + 1)
         n, early, tail = upto[k], since[k], last[k]
+        frozen = frozen_rate(week, hours, now, rules)
+        k_now, k_early = np.searchsorted(beside_at, (ends[k], ends[k] - rules.window_hours))
+        hour = Rate(int(beside[k_now] - beside[k_early]), int(k_now - k_early))
         found = tick(
             Rate(int(total[n] - total[early]), int(n - early)),
             Rate(int(total[n] - total[tail]), int(n - tail)),
-            frozen_rate(week, hours, now, rules),
+            concurrent_rate(Rate(int(beside[k_now]), int(k_now)), hour, frozen, rules),
             age=now - CREATED,
             slow_since=slow,
             now=now,
             rules=rules,
+            control=hour,
+            control_baseline=frozen,
         )
         if isinstance(found, Trip):
             return 5.0 * (k + 1)
@@ -147,6 +157,32 @@ def _false_trips() -> list[Cell]:
     return made
 
 
+def _beside() -> list[Cell]:
+    """False trips where a concurrent control is the baseline: an experiment's half, or a tenth held back."""
+    made = []
+    for share, words in (
+        (1.0, "an experiment's control, half of the sessions"),
+        (1 / 9, "a tenth held back"),
+    ):
+        for kind in ("plain", "sessions", "swing"):
+            for rate in (100, 500):
+                told, how = KINDS[kind]
+                made.append(
+                    Cell(
+                        name=f"breaker-beside-{kind}-{rate}-{share:.1f}",
+                        group="Breaker: trips within 168 h of a harmless change beside a concurrent control",
+                        claim=f"{rate} calls/h on the changed side, {told}, {words}",
+                        seed=5400 + len(made),
+                        runs=300,
+                        batch=50,
+                        simulate=trips(Traffic(rate, control=share, **how), 168),
+                        low=0.0,
+                        high=21 / 300,
+                    )
+                )
+    return made
+
+
 def _found() -> list[Cell]:
     goals = (
         (
@@ -182,33 +218,31 @@ def _found() -> list[Cell]:
     return made
 
 
-def _controls() -> list[Cell]:
-    wrong = (
-        ("ratio", Traffic(100), STRICT, "the plain 2x rule (`strict_ratio`), 100 calls/h, 24 h"),
-        (
-            "week-only",
-            Traffic(100, swing=0.6, by_hour=False),
-            RULES,
-            "no same-hour baseline, 100 calls/h, 24 h, 60 % day-night swing",
-        ),
+def _others() -> list[Cell]:
+    ratio = Cell(
+        name="control-breaker-ratio",
+        group="Negative controls: the same harness must refuse them",
+        claim="the plain 2x rule (`strict_ratio`), 100 calls/h, 24 h",
+        seed=5200,
+        runs=300,
+        batch=50,
+        simulate=trips(Traffic(100), 24, STRICT),
+        low=0.0,
+        high=21 / 300,
+        control=True,
+        fast_runs=40,
     )
-    return [
-        Cell(
-            name=f"control-breaker-{name}",
-            group="Negative controls: the same harness must refuse them",
-            claim=claim,
-            seed=5200 + k,
-            runs=300,
-            batch=50,
-            simulate=trips(traffic, 24, rules),
-            low=0.0,
-            high=21 / 300,
-            control=True,
-            fast_runs=40 if name == "ratio" else 0,
-        )
-        for k, (name, traffic, rules, claim) in enumerate(wrong)
-    ]
+    week_only = Cell(
+        name="breaker-false-week-only",
+        group="Breaker: what the same-hour baseline is for",
+        claim="no same-hour baseline, 100 calls/h, 24 h, 60 % day-night swing",
+        seed=5201,
+        runs=300,
+        batch=50,
+        simulate=trips(Traffic(100, swing=0.6, by_hour=False), 24),
+    )
+    return [ratio, week_only]
 
 
 def cells() -> list[Cell]:
-    return [*_false_trips(), *_found(), *_controls()]
+    return [*_false_trips(), *_beside(), *_found(), *_others()]

@@ -1,7 +1,9 @@
 """Cells for the watch after a promotion: false rollbacks, and drops that it finds.
 
 Sessions, units and days are vectorised; every look calls `prx.release.watch.watch` on levels that `level_of`
-makes of the days so far, hourly from the promotion at 07:00 to the end of its window 168 h later.
+makes of the days so far, hourly from the promotion at 07:00 to the end of its window 168 h later. As in the
+engine, a change from which units are held back is held against the past only once a day has not brought
+enough of them.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from prx.release.watch import COMPOSITE, Level, Moments, Regressed, WatchRules, 
 
 Array = np.ndarray
 RULES = WatchRules()
-DAYS_BEFORE, HOURS, BEGAN = 14, 168, 7
+DAYS_BEFORE, HOURS, BEGAN, FIRST_DAY = 14, 168, 7, 24
 MEAN, SD = 0.7, 0.2
 METRICS = 7  # the composite and the six dimensions, each with its own days and noise
 
@@ -90,8 +92,8 @@ def rolled_back(rng: np.random.Generator, world: World) -> float:
         if there.sum() < RULES.min_sessions:
             continue
         after = levels(there)
-        found = watch(levels(kept), after, RULES, concurrent=True) if kept.any() else None
-        if found is None or isinstance(found, NotEnoughData):
+        found = watch(levels(kept), after, RULES, concurrent=True) if kept.any() else NotEnoughData("")
+        if isinstance(found, NotEnoughData) and (world.held == 0.0 or hour >= FIRST_DAY):
             found = watch(before, after, RULES)
         if isinstance(found, Regressed):
             return float(hour)

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from prx.domain.holdback import Holdback
 from prx.domain.layers import Layer
 from prx.domain.records import DEFAULT_AGENT
 from prx.domain.routing import ModelFacts
@@ -22,6 +23,14 @@ class ServedExperiment(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy | None = None
 
 
+class ServedHoldback(msgspec.Struct, frozen=True, kw_only=True):
+    """A holdback as the hot path sees it, with the content of the previous part."""
+
+    plan: Holdback
+    prompts: dict[str, str] | None = None
+    strategy: Strategy | None = None
+
+
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
     """Champion and running experiments of one agent; `version` None before anything was registered.
 
@@ -37,6 +46,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     prompts: dict[str, str] = {}
     strategy: Strategy = Strategy()
     experiments: tuple[ServedExperiment, ...] = ()
+    holdbacks: tuple[ServedHoldback, ...] = ()
     killed: bool = False
     memory: str = ""
     baselines: dict[str, tuple[str, ...]] = {}

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from prx.domain.experiments import TREATMENT, Experiment
-from prx.domain.scores import SessionScore
+from prx.domain.holdback import held_back, is_holdback
+from prx.domain.scores import Arm, SessionScore
 from prx.domain.versions import Version
 from prx.engine.turn import Turn
 from prx.engine.undone import outside, served_since, undone_spans
@@ -40,15 +41,19 @@ def suspects(view: View, agent: str, now: datetime) -> tuple[Version, ...]:
 
 
 def untreated(turn: Turn, scores: Iterable[SessionScore]) -> Iterator[SessionScore]:
-    """Sessions of what serves, outside of changes that were undone and of treatments that were not promoted:
-    those tell of another change."""
+    """Sessions of what serves, outside of changes that were undone, of treatments that were not promoted and
+    of units held back: those tell of something else."""
     with turn.view() as view:
         spans = undone_spans(view, turn.agent)
         ended = view.find(Experiment, agent=turn.agent)
     won = {one.experiment_id for one in ended if one.winner == TREATMENT}
     for score in outside(scores, spans):
-        if not any(arm.served == TREATMENT and arm.experiment_id not in won for arm in score.arms):
+        if not held_back(score) and not any(_other_treatment(arm, won) for arm in score.arms):
             yield score
+
+
+def _other_treatment(arm: Arm, won: set[str]) -> bool:
+    return arm.served == TREATMENT and arm.experiment_id not in won and not is_holdback(arm.experiment_id)
 
 
 def blame(

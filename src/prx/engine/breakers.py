@@ -12,13 +12,24 @@ from prx.domain.proposals import Proposal
 from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
 from prx.engine.attempt import attempt
-from prx.engine.blame import blame, suspects, untreated
+from prx.engine.blame import Blame, blame, suspects, untreated
+from prx.engine.holding import HELD, sides
 from prx.engine.preperiod import failure_rate
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, take_back
 from prx.engine.undone import served_since
 from prx.ledger.port import View
-from prx.release.breaker import LAST_CALLS, BreakerRules, CommonCause, Hold, Rate, Trip, frozen_rate, tick
+from prx.release.breaker import (
+    LAST_CALLS,
+    BreakerRules,
+    CommonCause,
+    Hold,
+    Rate,
+    Trip,
+    concurrent_rate,
+    frozen_rate,
+    tick,
+)
 from prx.release.stop import cancel_experiment
 from prx.settings import Settings
 
@@ -62,16 +73,16 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
     control = [s for s in scores if _assigned(s, experiment) == CONTROL]
     since = turn.now - timedelta(hours=rules.window_hours)
     frozen = _frozen(experiment.state.get("baseline", {}), turn.now, rules)
-    concurrent = failure_rate(control)
+    hour = failure_rate(s for s in control if s.started_at >= since)
     found = tick(
         failure_rate(s for s in treated if s.started_at >= since),
         failure_rate(treated[-LAST_CALLS:]),
-        concurrent if concurrent.sessions >= rules.min_sessions else frozen,
+        concurrent_rate(failure_rate(control), hour, frozen, rules),
         age=turn.now - experiment.created_at,
         slow_since=_slow_since(experiment.state),
         now=turn.now,
         rules=rules,
-        control=failure_rate(s for s in control if s.started_at >= since),
+        control=hour,
         control_baseline=frozen,
     )
     if not isinstance(found, Trip):
@@ -105,6 +116,9 @@ def _tick_version(turn: Turn, version: Version) -> None:
     if version.label not in serving:
         return
     recent = list(untreated(turn, turn.scores(max(began, since))))
+    frozen, beside = _frozen(version.baseline, turn.now, rules), sides(turn, version, began).control
+    control = [score for score in beside if score.started_at >= since]
+    baseline = concurrent_rate(failure_rate(beside), failure_rate(control), frozen, rules)
     week = max(began, turn.now - LONGEST)
     enough = len(recent) >= rules.min_sessions
     last = recent if enough else list(untreated(turn, turn.scores(week)))
@@ -112,15 +126,19 @@ def _tick_version(turn: Turn, version: Version) -> None:
     found = tick(
         failure_rate(recent),
         failure_rate(last[-LAST_CALLS:]),
-        _frozen(version.baseline, turn.now, rules),
+        baseline,
         age=turn.now - version.created_at,
         slow_since=slow_since,
         now=turn.now,
         rules=rules,
+        control=failure_rate(control),
+        control_baseline=frozen,
     )
     if isinstance(found, Trip):
         alarm = Alarm("breaker", found.why, reading_numbers(found.reading), recent or last)
-        take_back(turn, version, alarm, blame(turn, version, _failure, failures=True))
+        apart = baseline != frozen
+        blamed = Blame((version,), HELD) if apart else blame(turn, version, _failure, failures=True)
+        take_back(turn, version, alarm, blamed)
         return
     slow = found.reading.slow_since if isinstance(found, Hold) else None
     claimed = breaker is not None and breaker.slow_since is not None and breaker.slow_version in serving

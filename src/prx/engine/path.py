@@ -16,6 +16,7 @@ from prx.engine.approvals import approval_event, approval_fault, policy_version
 from prx.engine.attempt import attempt
 from prx.engine.filing import open_proposals, rebase_proposal
 from prx.engine.gating import gate_proposal, layer_taken
+from prx.engine.holding import hold_back
 from prx.engine.memorypath import prove_memory
 from prx.engine.offline import judge_more, replay_more, shadow_more
 from prx.engine.strategypath import PAIRED, prove_strategy
@@ -202,7 +203,8 @@ def _promote_memory(turn: Turn, proposal: Proposal) -> bool:
     verdict = Verdict.APPROVED if approval else Verdict.AUTO_APPROVED
     try:
         with turn.transaction() as tx:
-            promote(tx, proposal, why=why, evidence="paired_offline", baseline=baseline)
+            held = hold_back(turn.context, tx, proposal, baseline, turn.now)
+            promote(tx, proposal, why=why, evidence="paired_offline", baseline=held)
             amend(tx, proposal.decision_id, why, verdict=verdict, verdict_reason=why)
     except Conflict as error:
         return _settle(turn, proposal, ProposalState.REJECTED, str(error), Verdict.REJECTED)

@@ -16,6 +16,7 @@ from prx.domain.versions import PromptSet
 from prx.engine.approvals import policy_version
 from prx.engine.context import control_of
 from prx.engine.filing import Filing, file_proposal
+from prx.engine.holding import hold_back
 from prx.engine.trialend import converge
 from prx.engine.trials import conclude_by_hand
 from prx.engine.trialstart import create_experiment, plan_for, room_for
@@ -60,7 +61,8 @@ def approve(turn: Turn, proposal_id: str, actor: str, *, simulated: bool = False
         amend(tx, proposal.decision_id, why, verdict=Verdict.APPROVED, verdict_reason=why)
         if live or proposal.layer is Layer.MEMORY:
             evidence = "live" if live else "paired_offline"
-            promoted, _ = promote(tx, approved, why=why, evidence=evidence, baseline=baseline)
+            held = hold_back(turn.context, tx, approved, baseline, turn.now)
+            promoted, _ = promote(tx, approved, why=why, evidence=evidence, baseline=held)
             return promoted
     return approved
 

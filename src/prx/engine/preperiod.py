@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from statistics import fmean, pvariance
 
@@ -112,35 +112,63 @@ def failure_rate(scores: Iterable[SessionScore]) -> Rate:
 
 def failure_rates(scores: Iterable[SessionScore]) -> tuple[Rate, dict[int, Rate]]:
     """The failure rate of all sessions, and of those that began in each UTC hour 0..23."""
-    by_hour: dict[int, list[SessionScore]] = defaultdict(list)
+    counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for score in scores:
-        by_hour[score.started_at.astimezone(UTC).hour].append(score)
-    hours = {hour: failure_rate(found) for hour, found in sorted(by_hour.items())}
-    whole = Rate(sum(r.failures for r in hours.values()), sum(r.sessions for r in hours.values()))
-    return whole, hours
+        if score.failed is not None:
+            count = counts[score.started_at.astimezone(UTC).hour]
+            count[0] += score.failed
+            count[1] += 1
+    hours = {hour: Rate(failed, known) for hour, (failed, known) in sorted(counts.items())}
+    return Rate(sum(r.failures for r in hours.values()), sum(r.sessions for r in hours.values())), hours
+
+
+def sessions_per_day(scores: Iterable[SessionScore], until: datetime) -> float:
+    """Sessions a day of those that have a unit to randomise, since the first of them and at least one day."""
+    count, first = 0, until
+    for score in scores:
+        if eligible(score):
+            count, first = count + 1, min(first, score.started_at)
+    return count / max(1.0, (until - first) / timedelta(days=1))
 
 
 def levels(
     scores: Iterable[SessionScore], weights: Mapping[str, float], metrics: Iterable[OwnMetric] = ()
 ) -> dict[str, Level]:
-    """Level of the composite, of each dimension and of each own metric, with the spread between days.
+    """Level of the composite, of each dimension and of each own metric, with the spread between days and the
+    likeness of the sessions of one unit.
 
     Own metrics count once their session is closed, and are turned so that more is better.
     """
     signs = {metric.name: -1.0 if metric.better == "lower" else 1.0 for metric in metrics}
-    by_day: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, _Values] = defaultdict(_Values)
     for score in scores:
-        day = f"{score.started_at:%Y-%m-%d}"
+        day, unit = f"{score.started_at:%Y-%m-%d}", score.unit or score.session_id
         value = composite_of(score, weights)
         if value is not None:
-            by_day[COMPOSITE][day].append(value)
+            found[COMPOSITE].add(day, unit, value)
         for dimension, part in score.dimensions.items():
-            by_day[dimension][day].append(part)
+            found[dimension].add(day, unit, part)
         for name, told in score.metrics.items() if score.closed else ():
             if name in signs:
-                by_day[name][day].append(signs[name] * told)
-    return {metric: _level(days) for metric, days in by_day.items()}
+                found[name].add(day, unit, signs[name] * told)
+    return {metric: values.level() for metric, values in found.items()}
 
 
-def _level(days: Mapping[str, list[float]]) -> Level:
-    return level_of([moments(values) for values in days.values()])
+@dataclass(slots=True)
+class _Values:
+    """Scores of one metric by day, and count and sum of them by unit."""
+
+    days: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    units: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
+
+    def add(self, day: str, unit: str, value: float) -> None:
+        self.days[day].append(value)
+        self.units[unit][0] += 1
+        self.units[unit][1] += value
+
+    def level(self) -> Level:
+        flat = level_of([moments(values) for values in self.days.values()])
+        spread = flat.variance * flat.sessions
+        # the variance of a mean over clusters, linearised, over that of as many single sessions
+        alike = sum((total - count * flat.mean) ** 2 for count, total in self.units.values())
+        return replace(flat, design=max(1.0, alike / spread) if spread > 0 else 1.0, units=len(self.units))

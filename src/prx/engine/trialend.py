@@ -12,6 +12,7 @@ from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.engine.approvals import approval_event, approval_fault, policy_version
 from prx.engine.context import Context
+from prx.engine.holding import hold_back
 from prx.engine.triallook import conclusion_reason, conclusion_word, plan_of
 from prx.ledger.port import Transaction
 from prx.release.decisions import amend
@@ -141,7 +142,8 @@ def _won(
         tx.emit(approval_event(tx, proposal, reason))
         return
     try:
-        promote(tx, proposal, why=why, evidence="live", baseline=baseline)
+        held = hold_back(context, tx, proposal, baseline, tx.now)
+        promote(tx, proposal, why=why, evidence="live", baseline=held)
     except Conflict as error:
         tx.move(proposal, ProposalState.CANCELLED, why=str(error))
         verdict, why = Verdict.REJECTED, str(error)

@@ -1,28 +1,39 @@
 """From promotion to confirmation: is fitness still what it was, or better?"""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from prx.domain.answers import NotEnoughData
 from prx.domain.decisions import DecisionOutcome
+from prx.domain.holdback import holdback_of
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PRODUCTION
 from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.engine.attempt import attempt
-from prx.engine.blame import blame, untreated
+from prx.engine.blame import Blame, blame, untreated
 from prx.engine.context import ENGINE, Context
 from prx.engine.filing import NEUTRAL
-from prx.engine.preperiod import FAILURE_BASELINE, PRE_PERIOD, composite_of, failure_rates, levels
+from prx.engine.holding import HELD, PER_DAY, sides
+from prx.engine.preperiod import (
+    FAILURE_BASELINE,
+    PRE_PERIOD,
+    composite_of,
+    failure_rates,
+    levels,
+    sessions_per_day,
+)
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, close_breaker, roll_back, take_back
 from prx.engine.undone import outside, undone_spans
 from prx.release.applied import changes_in_force, current
 from prx.release.decisions import amend
-from prx.release.watch import COMPOSITE, Level, Regressed, WatchRules, watch
+from prx.release.watch import COMPOSITE, Holding, Level, Regressed, WatchRules, watch
 
 FAMILY_ALPHA = 0.01
 
@@ -43,13 +54,15 @@ def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, An
         return outside(found, spans)
 
     failures, hours = failure_rates(scores(FAILURE_BASELINE))
+    traffic = sessions_per_day(scores(FAILURE_BASELINE), now)
     weights = context.settings.fitness.weights.as_dict()
     found = levels(scores(PRE_PERIOD), weights, deciding(context))
     return {
         "failures": [failures.failures, failures.sessions],
         "hours": {str(hour): [rate.failures, rate.sessions] for hour, rate in hours.items()},
+        PER_DAY: traffic,
         "levels": {
-            name: [level.mean, level.variance, level.sessions, level.day_variance, level.days]
+            name: [level.mean, level.variance, level.sessions, level.day_variance, level.days, level.design]
             for name, level in found.items()
         },
     }
@@ -67,23 +80,53 @@ def _tick(turn: Turn, proposal: Proposal) -> None:
     promoted, before = proposal.state_since, _before(turn, proposal)
     scores = list(untreated(turn, turn.scores(promoted)))
     window = timedelta(hours=turn.settings.safety.rollback_window_hours)
-    found = watch(before, _levels(turn, scores), _rules(turn))
+    found = _beside(turn, proposal)
+    concurrent = found is not None
+    if found is None:
+        found = watch(before, _levels(turn, scores), _rules(turn))
     if isinstance(found, Regressed):
-        _alarm(turn, proposal, found, scores)
+        _alarm(turn, proposal, found, scores, concurrent=concurrent)
     elif turn.now - promoted >= window:
         _end_window(turn, proposal, scores)
 
 
-def _alarm(turn: Turn, proposal: Proposal, found: Regressed, scores: Sequence[SessionScore]) -> None:
-    """Take back what the surest of the drops began with, unless this change serves no more by itself."""
+def _beside(turn: Turn, proposal: Proposal) -> Regressed | Holding | NotEnoughData | None:
+    """The change against the units held back from it; None where nobody is, or too few after a first day.
+
+    For that day nothing is held against the past, which may have been another kind of day.
+    """
+    if proposal.version is None:
+        return None
+    with turn.view() as view:
+        version = view.version(proposal.agent, proposal.version)
+    if holdback_of(version) is None:
+        return None
+    both = sides(turn, version, proposal.state_since)
+    found = watch(_levels(turn, both.control), _levels(turn, both.treated), _rules(turn), concurrent=True)
+    first_day = timedelta(hours=turn.settings.safety.regression_monitoring_hours)
+    late = turn.now - proposal.state_since >= first_day
+    return None if late and isinstance(found, NotEnoughData) else found
+
+
+def _alarm(
+    turn: Turn, proposal: Proposal, found: Regressed, scores: Sequence[SessionScore], *, concurrent: bool
+) -> None:
+    """Take back what the surest of the drops began with, unless this change serves no more by itself.
+
+    Where it fell against units held back from this change alone, it is the change.
+    """
     with turn.view() as view:
         version = view.version(proposal.agent, proposal.version or "")
         serves = changes_in_force(view, current(view, turn.agent))
     if version.label not in {one.label for one in serves}:
         return
+    alarm = Alarm("watch", found.why, _numbers(found), scores)
+    if concurrent:
+        told = replace(alarm, why=f"{found.why}, against the units held back from it")
+        take_back(turn, version, told, Blame((version,), HELD))
+        return
     surest = max(found.drops, key=lambda drop: drop.lower)
     value = _value_of(turn, surest.metric)
-    alarm = Alarm("watch", found.why, _numbers(found), scores)
     take_back(turn, version, alarm, blame(turn, version, value, failures=False))
 
 
@@ -158,7 +201,7 @@ def _before(turn: Turn, proposal: Proposal) -> dict[str, Level]:
         return {}
     with turn.view() as view:
         told = view.version(proposal.agent, proposal.version).baseline.get("levels", {})
-    return {name: Level(v[0], v[1], int(v[2]), v[3], v[4]) for name, v in told.items()}
+    return {name: Level(v[0], v[1], int(v[2]), *v[3:]) for name, v in told.items()}
 
 
 def _numbers(found: Regressed) -> dict[str, float]:

@@ -1,13 +1,17 @@
 """What the hot path needs of one agent, read from the ledger."""
 
+from collections.abc import Iterator
+
 from prx.domain.baselines import Baseline, stood_for
-from prx.domain.errors import StoreError
+from prx.domain.errors import NotFound, StoreError
 from prx.domain.events import Control
 from prx.domain.experiments import Experiment, ExperimentStatus
+from prx.domain.holdback import Holdback, holdback_of
 from prx.domain.layers import Layer
+from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.routing import ModelFacts, ModelTable
-from prx.domain.serving import ServedExperiment, Serving
-from prx.domain.versions import PromptSet, Strategy
+from prx.domain.serving import ServedExperiment, ServedHoldback, Serving
+from prx.domain.versions import Manifest, PromptSet, Strategy
 from prx.ledger.port import View
 
 
@@ -35,6 +39,7 @@ def serving(view: View, agent: str) -> Serving:
         prompts=_prompts(view, manifest.prompt),
         strategy=_strategy(view, manifest.strategy),
         experiments=tuple(one for one in served if one is not None),
+        holdbacks=() if killed else _holdbacks(view, agent, manifest),
         killed=killed,
         memory=manifest.memory,
         baselines={name: stands for name, (stands, _) in texts.items()},
@@ -63,6 +68,29 @@ def _served(view: View, experiment: Experiment) -> ServedExperiment | None:
         prompts=_prompts(view, manifest.prompt) if experiment.layer is Layer.PROMPT else None,
         strategy=_strategy(view, manifest.strategy) if experiment.layer is Layer.STRATEGY else None,
     )
+
+
+def _holdbacks(view: View, agent: str, manifest: Manifest) -> tuple[ServedHoldback, ...]:
+    """Of each layer the holdback of the watched change that serves; one that was built upon has ended."""
+    found: list[ServedHoldback] = []
+    for proposal in view.find(Proposal, agent=agent, state=ProposalState.WATCHING):
+        if proposal.version is None:
+            continue
+        version = view.version(agent, proposal.version)
+        plan = holdback_of(version)
+        if plan and manifest.part(plan.layer) == version.manifest.part(plan.layer):
+            found.extend(_held(view, plan))
+    return tuple({one.plan.layer: one for one in found}.values())
+
+
+def _held(view: View, plan: Holdback) -> Iterator[ServedHoldback]:
+    """The holdback, or none where the previous part is gone or damaged: the change then serves everyone."""
+    try:
+        prompts = _prompts(view, plan.previous) if plan.layer is Layer.PROMPT else None
+        strategy = _strategy(view, plan.previous) if plan.layer is Layer.STRATEGY else None
+    except (NotFound, StoreError):
+        return
+    yield ServedHoldback(plan=plan, prompts=prompts, strategy=strategy)
 
 
 def _prompts(view: View, part_hash: str) -> dict[str, str]:

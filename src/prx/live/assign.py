@@ -42,6 +42,15 @@ def assign(unit: str, experiment: ServedExperiment) -> str | None:
     return TREATMENT if treated else CONTROL
 
 
+def held_back(unit: str, salt: str, share: float) -> bool:
+    """Whether the unit keeps the previous version: it is among the highest `share` of positions.
+
+    With the variant salt of an experiment those are units of its control, as long as `share` is no more than
+    the control's.
+    """
+    return position(salt, unit) >= int((1.0 - share) * _SCALE)
+
+
 def unit_of(rule: str, *, session_id: str | None, user: str | None) -> tuple[str | None, UnitSource]:
     """What is randomised for a session, and where it came from.
 

@@ -23,7 +23,7 @@ from prx.domain.records import (
     UnitSource,
 )
 from prx.domain.routing import ModelFacts
-from prx.domain.serving import Serving
+from prx.domain.serving import ServedHoldback, Serving
 from prx.live.arms import Arms, served_arm
 from prx.live.assign import unit_of
 from prx.live.automix import escalated_answer
@@ -245,7 +245,9 @@ class Session:
         def find() -> list[Recalled]:
             self.start()
             runtime = self._runtime
-            state = runtime.served(self.agent).memory
+            serving = runtime.served(self.agent)
+            kept = self._arms.previous(serving, Layer.MEMORY, lambda _held: True)
+            state = serving.memory if kept is None else kept.plan.previous
             found, logged = self._memories.recalled(
                 runtime.recaller, query, k, at=runtime.now(), state=state, ids=runtime.ids
             )
@@ -330,6 +332,11 @@ class Session:
             serving, Layer.PROMPT, lambda e: e.prompts is not None and name in e.prompts, may_enter=not own
         )
         chosen = default if champion is None or own else champion
+        kept = self._arms.previous(
+            serving, Layer.PROMPT, lambda h: not own and _kept_text(h, name) not in (None, champion)
+        )
+        if kept is not None:
+            return _kept_text(kept, name) or chosen
         for experiment, assigned in arms:
             served = OTHER if own else served_arm(assigned, killed=serving.killed)
             self._arms.expose(experiment, assigned, served)
@@ -400,3 +407,8 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.__exit__(kind, error, trace)
+
+
+def _kept_text(held: ServedHoldback, name: str) -> str | None:
+    """The previous text of a prompt; None where there was none."""
+    return None if held.prompts is None else held.prompts.get(name)

@@ -82,6 +82,11 @@ class Steering:
     def _strategy(self, differ: _Differ) -> Strategy:
         serving = self.runtime.served(self.agent)
         champion = serving.strategy
+        kept = self.arms.previous(
+            serving, Layer.STRATEGY, lambda h: h.strategy is not None and differ(champion, h.strategy)
+        )
+        if kept is not None and kept.strategy is not None:
+            return kept.strategy
         running = self.arms.running(
             serving,
             Layer.STRATEGY,

@@ -165,6 +165,13 @@ def frozen_rate(week: Rate, hours: Mapping[int, Rate], now: datetime, rules: Bre
     return same if same.sessions >= rules.min_sessions and same.share > week.share else week
 
 
+def concurrent_rate(control: Rate, hour: Rate, frozen: Rate, rules: BreakerRules) -> Rate:
+    """The rate beside a change: of its control since it began, or of the control's own last hour where that
+    is larger; the frozen one while the control has fewer than `min_sessions`."""
+    enough = [rate for rate in (control, hour) if rate.sessions >= rules.min_sessions]
+    return max(enough, key=lambda rate: rate.share) if enough else frozen
+
+
 def tick(
     window: Rate,
     last: Rate,

@@ -358,10 +358,10 @@ class Breaker:
 class Watch:
     """The time between a promotion and its confirmation."""
 
-    holdback: float = key(0.1, "Share of the units that stay on the previous version", keys.SHARE, idle=True)
-    holdback_hours: float = key(168.0, "Hours that they stay", keys.HOURS_OR_ZERO, idle=True)
+    holdback: float = key(0.1, "Share of the units that stay on the previous version", keys.SHARE)
+    holdback_hours: float = key(168.0, "Hours that they stay", keys.HOURS_OR_ZERO)
     holdback_min_sessions_per_day: int = key(
-        600, "Traffic from which units are held back", keys.COUNT_OR_ZERO, idle=True
+        600, "Traffic from which units are held back", keys.COUNT_OR_ZERO
     )
     on_unconfirmed: str = key(
         "revert",
