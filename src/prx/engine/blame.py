@@ -1,15 +1,13 @@
 """Which of the changes that serve began a drop: read off the sessions that each of them served."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from prx.domain.experiments import TREATMENT, Experiment
-from prx.domain.holdback import held_back, is_holdback
-from prx.domain.scores import Arm, SessionScore
+from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
 from prx.engine.turn import Turn
-from prx.engine.undone import outside, served_since, undone_spans
+from prx.engine.undone import of_what_serves, served_since
 from prx.ledger.port import View
 from prx.release.applied import changes_in_force, current, lineage
 from prx.release.onset import BEFORE, Onset, onset
@@ -40,22 +38,6 @@ def suspects(view: View, agent: str, now: datetime) -> tuple[Version, ...]:
     return tuple(one for one in found if one is found[0] or one.created_at > now - LOOK_BACK)
 
 
-def untreated(turn: Turn, scores: Iterable[SessionScore]) -> Iterator[SessionScore]:
-    """Sessions of what serves, outside of changes that were undone, of treatments that were not promoted and
-    of units held back: those tell of something else."""
-    with turn.view() as view:
-        spans = undone_spans(view, turn.agent)
-        ended = view.find(Experiment, agent=turn.agent)
-    won = {one.experiment_id for one in ended if one.winner == TREATMENT}
-    for score in outside(scores, spans):
-        if not held_back(score) and not any(_other_treatment(arm, won) for arm in score.arms):
-            yield score
-
-
-def _other_treatment(arm: Arm, won: set[str]) -> bool:
-    return arm.served == TREATMENT and arm.experiment_id not in won and not is_holdback(arm.experiment_id)
-
-
 def blame(
     turn: Turn, tripped: Version, value: Callable[[SessionScore], float | None], *, failures: bool
 ) -> Blame:
@@ -72,7 +54,7 @@ def blame(
         owner = _owners(view, turn.agent, changes)
     since = served_since(changes[0]) - LOOK_BACK
     stretches: list[list[float]] = [[] for _ in range(len(changes) + 1)]
-    for score in sorted(untreated(turn, turn.scores(since)), key=lambda one: one.started_at):
+    for score in sorted(of_what_serves(turn, since), key=lambda one: one.started_at):
         number, found = owner(score), value(score)
         if number is not None and found is not None:
             stretches[number - BEFORE].append(found)

@@ -12,12 +12,12 @@ from prx.domain.proposals import Proposal
 from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
 from prx.engine.attempt import attempt
-from prx.engine.blame import Blame, blame, suspects, untreated
+from prx.engine.blame import Blame, blame, suspects
 from prx.engine.holding import HELD, sides
 from prx.engine.preperiod import failure_rate
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, take_back
-from prx.engine.undone import served_since
+from prx.engine.undone import of_what_serves, served_since
 from prx.ledger.port import View
 from prx.release.breaker import (
     LAST_CALLS,
@@ -115,13 +115,13 @@ def _tick_version(turn: Turn, version: Version) -> None:
         serving = {one.label for one in _in_force(view, turn.agent, turn.now)}
     if version.label not in serving:
         return
-    recent = list(untreated(turn, turn.scores(max(began, since))))
+    recent = list(of_what_serves(turn, max(began, since)))
     frozen, beside = _frozen(version.baseline, turn.now, rules), sides(turn, version, began).control
     control = [score for score in beside if score.started_at >= since]
     baseline = concurrent_rate(failure_rate(beside), failure_rate(control), frozen, rules)
     week = max(began, turn.now - LONGEST)
     enough = len(recent) >= rules.min_sessions
-    last = recent if enough else list(untreated(turn, turn.scores(week)))
+    last = recent if enough else list(of_what_serves(turn, week))
     slow_since = breaker.slow_since if breaker and breaker.slow_version == version.label else None
     found = tick(
         failure_rate(recent),

@@ -1,11 +1,14 @@
-"""Time under changes that were undone: it says nothing about the changes that stayed."""
+"""Sessions that say nothing about what serves: those under changes that were undone, or only on trial."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from prx.domain.decisions import Decision
-from prx.domain.scores import SessionScore
+from prx.domain.experiments import TREATMENT, Experiment
+from prx.domain.holdback import held_back, is_holdback
+from prx.domain.scores import Arm, SessionScore
 from prx.domain.versions import Version
+from prx.engine.turn import Turn
 from prx.ledger.port import View
 
 SINCE = "since"
@@ -30,8 +33,25 @@ def undone_spans(view: View, agent: str) -> Spans:
     )
 
 
-def outside(scores: Iterable[SessionScore], spans: Spans) -> Iterator[SessionScore]:
-    """The scores of sessions that began in none of the spans."""
-    for score in scores:
-        if not any(start <= score.started_at < end for start, end in spans):
-            yield score
+def untried(view: View, agent: str, scores: Iterable[SessionScore]) -> Iterator[SessionScore]:
+    """The scores of sessions under what serves: under none of the undone changes, no treatment that did not
+    win, and of no unit that is held back."""
+    spans = undone_spans(view, agent)
+    won = {one.experiment_id for one in view.find(Experiment, agent=agent) if one.winner == TREATMENT}
+    return (
+        score
+        for score in scores
+        if not any(start <= score.started_at < end for start, end in spans)
+        and not held_back(score)
+        and not any(_other_treatment(arm, won) for arm in score.arms)
+    )
+
+
+def _other_treatment(arm: Arm, won: set[str]) -> bool:
+    return arm.served == TREATMENT and arm.experiment_id not in won and not is_holdback(arm.experiment_id)
+
+
+def of_what_serves(turn: Turn, since: datetime) -> Iterator[SessionScore]:
+    """The turn's scores from `since` on that say something about what serves."""
+    with turn.view() as view:
+        return untried(view, turn.agent, turn.scores(since))

@@ -16,7 +16,7 @@ from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PRODUCTION
 from prx.domain.scores import DIMENSIONS, OwnMetric, SessionScore
 from prx.engine.attempt import attempt
-from prx.engine.blame import Blame, blame, untreated
+from prx.engine.blame import Blame, blame
 from prx.engine.context import ENGINE, Context
 from prx.engine.filing import NEUTRAL
 from prx.engine.holding import HELD, PER_DAY, sides
@@ -30,7 +30,7 @@ from prx.engine.preperiod import (
 )
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, close_breaker, roll_back, take_back
-from prx.engine.undone import outside, undone_spans
+from prx.engine.undone import of_what_serves, untried
 from prx.release.applied import changes_in_force, current
 from prx.release.decisions import amend
 from prx.release.watch import COMPOSITE, Holding, Level, Regressed, WatchRules, watch
@@ -46,12 +46,10 @@ def deciding(context: Context) -> tuple[OwnMetric, ...]:
 def freeze_baseline(context: Context, agent: str, now: datetime) -> dict[str, Any]:
     """Failure rates of 7 days and fitness levels of 14 days before a change, as plain values."""
 
-    with context.ledger.view() as view:
-        spans = undone_spans(view, agent)
-
     def scores(span: timedelta) -> Iterator[SessionScore]:
         found = context.records.scores(agent=agent, env=PRODUCTION, since=now - span, until=now)
-        return outside(found, spans)
+        with context.ledger.view() as view:
+            return untried(view, agent, found)
 
     failures, hours = failure_rates(scores(FAILURE_BASELINE))
     traffic = sessions_per_day(scores(FAILURE_BASELINE), now)
@@ -78,7 +76,7 @@ def tick_watches(turn: Turn) -> None:
 
 def _tick(turn: Turn, proposal: Proposal) -> None:
     promoted, before = proposal.state_since, _before(turn, proposal)
-    scores = list(untreated(turn, turn.scores(promoted)))
+    scores = list(of_what_serves(turn, promoted))
     window = timedelta(hours=turn.settings.safety.rollback_window_hours)
     found = _beside(turn, proposal)
     concurrent = found is not None

@@ -23,6 +23,7 @@ class InProcessMemory:
         self._by_scope: dict[Scope, dict[str, frozenset[str]]] = defaultdict(dict)
         self._sessions: dict[str, SessionMemory] = {}
         self._uses: dict[str, dict[str, tuple[SessionMemory, Use]]] = defaultdict(dict)
+        self._counted: dict[str, Counters] = {}
         self._cursor = 0
 
     def learn(self, sessions: Sequence[SessionMemory]) -> int:
@@ -34,8 +35,10 @@ class InProcessMemory:
                 earlier = self._sessions.get(session.session_id)
                 for use in earlier.uses if earlier else ():
                     self._uses[use.memory_id].pop(session.session_id, None)
+                    self._counted.pop(use.memory_id, None)
                 for use in session.uses:
                     self._uses[use.memory_id][session.session_id] = (session, use)
+                    self._counted.pop(use.memory_id, None)
                 self._sessions[session.session_id] = session
             return new
 
@@ -117,8 +120,12 @@ class InProcessMemory:
 
     def _counters(self, entry: MemoryEntry) -> Counters:
         """Only of sessions that may read the entry: a session cannot vouch for what it never saw."""
-        given = self._uses.get(entry.memory_id, {}).values()
-        return _summed(use for session, use in given if entry.scope in session.reader.scopes)
+        known = self._counted.get(entry.memory_id)
+        if known is None:
+            given = self._uses.get(entry.memory_id, {}).values()
+            known = _summed(use for session, use in given if entry.scope in session.reader.scopes)
+            self._counted[entry.memory_id] = known
+        return known
 
 
 def open_memory(embedder: Embedder | None = None) -> InProcessMemory:

@@ -216,3 +216,24 @@ def test_a_drop_of_fitness_under_a_developers_text_is_told_and_their_text_stays(
     assert isinstance(prompts, PromptSet)
     assert prompts.texts["support"].endswith("vague\n")
     assert state is ProposalState.WATCHING
+
+
+def test_a_better_treatment_under_test_is_no_part_of_the_baseline_of_another_change() -> None:
+    arranged = Arranged.new(Settings())
+    for k in range(800):
+        at = arranged.now + timedelta(minutes=6 * k)
+        arranged.write(session(f"treated-{k}", at, outcome=1.0, arm=("other", "treatment")))
+        arranged.write(session(f"control-{k}", at, outcome=float(k % 5 > 1), arm=("other", "control")))
+    arranged.pass_hours(80)
+    arranged.engine.advance(arranged.now)
+    change = promoted(arranged, ROUTING)
+    for hour in range(24):
+        for k in range(20):
+            at = arranged.now + timedelta(minutes=3 * k)
+            arranged.write(session(f"after-{hour}-{k}", at, outcome=float(k % 5 > 1)))
+        arranged.pass_hours(1)
+        arranged.engine.advance(arranged.now)
+    with arranged.context.ledger.view() as view:
+        version = view.version(AGENT, change.version or "")
+    assert version.baseline["failures"] == [320, 800]
+    assert undone(arranged) == []
