@@ -77,9 +77,7 @@ def _check_op(op: PromptOp, before: str, cases: Sequence[Case], rules: ProposeRu
     span = copied_span(joined, cases, allowed=before, rules=rules)
     if span is not None:
         shown = quoted(" ".join(span), 80)
-        why = (
-            f"{rules.span} words in a row come from records of fewer than {rules.min_users} users: {shown!r}"
-        )
+        why = f"{len(span)} words in a row come from records of fewer than {rules.min_users} users: {shown!r}"
         return Failed(why, "copied_text")
     return None
 

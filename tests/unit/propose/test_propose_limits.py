@@ -77,6 +77,24 @@ def test_three_copies_by_one_user_or_by_nobody_support_no_copied_run() -> None:
     assert copied_span(words, [case(n, f"u{n}", words) for n in range(3)], allowed="", rules=RULES) is None
 
 
+def test_what_filled_a_slot_is_never_copied_however_short_unless_three_users_had_it() -> None:
+    def filled(n: int, value: str) -> Case:
+        return Case(f"s{n}", f"u{n}", "where is it", "soon", None, (value,))
+
+    few = [filled(0, "Ada"), filled(1, "gold"), filled(2, "gold"), filled(3, "to")]
+    assert copied_span("Greet ADA first.", few, allowed="", rules=RULES) == ("ada",)
+    assert copied_span("Adapt to the user.", few, allowed="", rules=RULES) is None
+    assert copied_span("Serve gold customers first.", few, allowed="", rules=RULES) == ("gold",)
+    assert copied_span("Serve gold customers first.", few, allowed="a gold card", rules=RULES) is None
+    assert copied_span("Serve gold ones.", [*few, filled(4, "gold")], allowed="", rules=RULES) is None
+    lovelace = [filled(0, "Ada Lovelace, order A77123")]
+    assert copied_span("As for Lovelace, be brief.", lovelace, allowed="", rules=RULES) == ("lovelace",)
+    document = [filled(0, "Our shipping policy covers every parcel that leaves the house. " * 3 + "A77123")]
+    assert copied_span("Name the shipping policy.", document, allowed="", rules=RULES) is None
+    assert copied_span("Orders such as A77123.", document, allowed="", rules=RULES) == ("a77123",)
+    assert copied_span("王小明さん", [filled(0, "王小明")], allowed="", rules=RULES) is not None
+
+
 def test_an_agreed_case_needs_one_request_and_one_answer_from_three_users() -> None:
     agreed = [case(n, f"u{n}", "Opening hours? ", "9 to 5") for n in range(3)]
     assert agreed_case(agreed, 3) == agreed[0]
