@@ -121,7 +121,8 @@ def serve_bare(upstream: str) -> None:
     listener = _listener()
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="off", ws="none")
-    asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+    # The loop is the one that uvicorn takes by itself: uvloop, as in the gateway.
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def serve_ours(upstream: str, home: Path, managed: bool) -> None:

@@ -1,7 +1,9 @@
 """Time-ordered identifiers from an injected clock and generator."""
 
+import os
 import random
-import uuid
+import threading
+import weakref
 from datetime import datetime
 
 _SUBMILLISECOND_BITS = 12
@@ -25,7 +27,8 @@ class Ids:
         self._last = stamp = max(stamp, self._last + 1)
         high, low = stamp >> _SUBMILLISECOND_BITS, stamp & 0xFFF
         bits = (high << 80) | (0x7 << 76) | (low << 64) | (0b10 << 62) | self._rng.getrandbits(62)
-        return str(uuid.UUID(int=bits))
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def secret(self) -> str:
         """128 random bits as 32 hexadecimal digits, independent of the time; salts are made so."""
@@ -36,9 +39,46 @@ class Ids:
         return f"snap_{self.new(now)}"
 
 
+class SystemBits(random.SystemRandom):
+    """The operating system's generator, asked for many bits at a time; no bit is given twice, nor to a
+    forked child what its parent may give."""
+
+    _AHEAD = 4096
+    _lock: threading.Lock
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start_over()
+        reference = weakref.ref(self)
+
+        def after_fork() -> None:
+            alive = reference()
+            if alive is not None:
+                alive._start_over()
+
+        os.register_at_fork(after_in_child=after_fork)
+
+    def getrandbits(self, k: int) -> int:
+        """As `random.getrandbits`."""
+        size = (k + 7) // 8
+        if k < 0 or size > self._AHEAD:
+            return super().getrandbits(k)
+        with self._lock:
+            at = self._at
+            if at + size > len(self._bytes):
+                self._bytes, at = os.urandom(self._AHEAD), 0
+            self._at = at + size
+            taken = self._bytes[at : at + size]
+        return int.from_bytes(taken, "big") >> (size * 8 - k)
+
+    def _start_over(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes, self._at = b"", 0
+
+
 def system_ids() -> Ids:
     """Ids from the operating system's generator."""
-    return Ids(random.SystemRandom())
+    return Ids(SystemBits())
 
 
 def cycle_id(now: datetime) -> str:

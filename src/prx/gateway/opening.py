@@ -57,4 +57,14 @@ def serve(
             announce(f"http://{rules.host}:{gateway.port}/v1")
         await running
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(run())
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The loop that costs least where its package is there, else the one of Python."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

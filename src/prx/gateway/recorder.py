@@ -1,7 +1,6 @@
 """The recording half of a gateway: spool, journal, sessions, and what is served."""
 
 import logging
-import random
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from prx.domain.ids import Ids
+from prx.domain.ids import Ids, system_ids
 from prx.domain.prices import Prices, provider_of
 from prx.domain.records import Exposure, Interaction, Record, SessionStart, Terminal, UnitSource
 from prx.domain.times import utc_now
@@ -47,7 +46,7 @@ class Recorder:
     ) -> None:
         self.now, self.spool_folder = now, spool
         self.provider = provider_of(rules.upstream)
-        ids = ids or Ids(random.SystemRandom())
+        ids = ids or system_ids()
         self.spool = SpoolWriter(spool, now=now, rules=spool_rules or SpoolRules())
         folder = rules.home / "gateway"
         self.recovered = recover(folder, spool, self.spool.append)

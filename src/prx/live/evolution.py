@@ -3,7 +3,6 @@
 import atexit
 import math
 import os
-import random
 import threading
 import time
 import weakref
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from prx.domain.errors import InvalidInput
-from prx.domain.ids import Ids
+from prx.domain.ids import Ids, system_ids
 from prx.domain.prices import Prices
 from prx.domain.records import (
     DEFAULT_AGENT,
@@ -62,7 +61,7 @@ class Evolution:
         self._runtime = Runtime(
             serving,
             sink,
-            ids or Ids(random.SystemRandom()),
+            ids or system_ids(),
             now,
             clock,
             prices or Prices(),

@@ -10,7 +10,7 @@ import msgspec
 
 from prx.domain.codec import decode, encode, plain
 from prx.domain.records import Feedback, Interaction, MemoryWritten, PromptSeen, RecallLogged, Record
-from prx.spool.redact import CREDENTIALS, PERSONAL, redact
+from prx.spool.redact import CREDENTIALS, PERSONAL, redact, suspicious
 
 # Keys by which records are joined: changing one would tear a session apart.
 _IDENTIFIERS = frozenset(
@@ -38,6 +38,11 @@ def payload(record: Record, content: Content) -> bytes | None:
     if content is Content.NONE:
         record = envelope(record)
     personal = content is Content.REDACTED
+    if not personal:
+        body = _encoded(record)
+        # Most records hold nothing that even resembles a credential: one pass over the bytes tells.
+        if body is not None and not suspicious(body):
+            return body
     if isinstance(record, PromptSeen):
         if _clean(record.text, False) != record.text:
             return None
@@ -50,6 +55,13 @@ def payload(record: Record, content: Content) -> bytes | None:
         return encode(cleaned)
     except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError):
         return encode(_encodable(cleaned, depth=0))
+
+
+def _encoded(record: Record) -> bytes | None:
+    try:
+        return encode(record)
+    except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def stored_form(record: Record, content: Content) -> Record | None:

@@ -1,9 +1,11 @@
+import json
 import random
 import time
 
+import msgspec
 import pytest
 
-from prx.spool.redact import CREDENTIALS, PERSONAL, redact
+from prx.spool.redact import CREDENTIALS, PERSONAL, redact, suspicious
 
 SECRETS = {
     "provider-key": [
@@ -157,6 +159,99 @@ def test_characters_without_width_stay_where_they_hide_nothing() -> None:
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize("letter", ["\u212a", "\u017f", "\u0130"])
+def test_a_letter_that_ignoring_case_makes_ascii_does_not_hide_a_credential(letter: str) -> None:
+    name = {"\u212a": "api_\u212aey", "\u017f": "pa\u017fsword", "\u0130": "PR\u0130VATE_KEY"}[letter]
+    assert redact(f"{name}=hunter2hunter2") == f"{name}=[redacted:secret]"
+
+
+@pytest.mark.parametrize(("kind", "secret"), [(kind, s) for kind, all_ in SECRETS.items() for s in all_])
+def test_a_credential_is_suspected_also_where_it_stands_as_json(kind: str, secret: str) -> None:
+    text = IN_TEXT.get(kind, "{}").format(secret)
+    assert suspicious(json.dumps({"x": f'"{text}"\n'}, ensure_ascii=False).encode())
+
+
+NAMES = [
+    *("api_key", "apikey", "Access-Key-Id", "client_secret", "PASSWORD", "pa\u017fsword", "bot_token", "pwd"),
+    *(
+        "token",
+        "secret",
+        "credential",
+        "signature",
+        "sig",
+        "contraseña",
+        "ПАРОЛЬ",
+        "токен",
+        "密码",
+        "비밀번호",
+    ),
+]
+BETWEEN = [
+    '"',
+    "'",
+    "\\",
+    "\\\\",
+    '\\"',
+    " ",
+    "\n",
+    "\t",
+    "\r\n",
+    "\x0b",
+    "\x1c",
+    "\u00a0",
+    "\u3000",
+    "",
+    "{",
+]
+VALUES = [
+    "hunter2hunter2",
+    "abc123DEF456ghi789",
+    "x" * 40,
+    "9" * 12,
+    "\u0661" * 9,
+    "a-b_c.d~e+f/g=h%",
+    "\u200b",
+]
+HEADS = [
+    *(
+        "sk-",
+        "sk_live_",
+        "ghp_",
+        "xoxb-",
+        "SG.",
+        "eyJ",
+        "AKIA",
+        "AIza",
+        "ya29.",
+        "Bearer ",
+        "basic  ",
+        "://",
+        "@",
+    ),
+    *("-----BEGIN ", "PRIVATE KEY", "-----", "hooks.slack.com/services/", "/api/webhooks/", "\u212a"),
+]
+
+
+def tricky(rng: random.Random) -> str:
+    if rng.random() < 0.4:
+        return "".join(rng.choices(HEADS + VALUES + [":", " "], k=rng.randint(2, 5)))
+    between = ["".join(rng.choices(BETWEEN, k=rng.randint(0, 5))) for _ in range(2)]
+    return rng.choice(NAMES) + between[0] + rng.choice(":=：") + between[1] + rng.choice(VALUES)
+
+
+def test_what_a_pattern_finds_in_a_text_its_sign_finds_in_it_and_in_its_json() -> None:
+    rng = random.Random(11)
+    found = 0
+    for _ in range(6000):
+        text = tricky(rng)
+        if any(rule.pattern.search(text) for rule in CREDENTIALS):
+            found += 1
+            assert suspicious(text.encode()), text
+            assert suspicious(msgspec.json.encode({"x": text})), text
+            assert suspicious(json.dumps([text], ensure_ascii=False).encode()), text
+    assert found > 500
 
 
 def test_redacting_twice_changes_nothing_more() -> None:
