@@ -103,6 +103,14 @@ def test_a_head_that_can_be_read_in_two_ways_is_refused_and_nothing_after_it_is_
     assert not upstream.seen
 
 
+@pytest.mark.parametrize("hosts", [b"", b"Host: gateway\r\nHost: other\r\n"])
+def test_a_request_has_exactly_one_host(running: Running, upstream: Provider, hosts: bytes) -> None:
+    got = exchange(running, b"GET /v1/models HTTP/1.1\r\n" + hosts + b"\r\n")
+    assert statuses(got) == [400]
+    assert b"invalid_http" in got
+    assert not upstream.seen
+
+
 def test_a_request_with_length_and_chunks_is_one_request_or_none(
     running: Running, upstream: Provider
 ) -> None:

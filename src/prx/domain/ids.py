@@ -45,6 +45,8 @@ class SystemBits(random.SystemRandom):
 
     _AHEAD = 4096
     _lock: threading.Lock
+    _bytes: bytes
+    _at: int
 
     def __init__(self) -> None:
         super().__init__()

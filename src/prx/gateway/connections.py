@@ -5,34 +5,53 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from prx.gateway.replies import openai_error
 
-_NOT_BEGUN = (h11.IDLE, h11.SEND_RESPONSE)
+_LARGEST_HEAD = 65_536
 
 
-class Connection(H11Protocol):
-    """HTTP/1.1 by h11, which refuses every head that could be read in two ways."""
+class Connection(HttpToolsProtocol):
+    """HTTP/1.1 by llhttp without its leniencies, which so refuses every head that could be read in two ways."""
+
+    _head = 0
+
+    def on_message_begin(self) -> None:
+        """A new request."""
+        self._head = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request's target."""
+        self._weigh(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header of a request."""
+        self._weigh(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The whole head was read."""
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError("a request has exactly one Host header")
+        super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no HTTP request, where nothing was answered yet, and close."""
-        if self.conn.our_state in _NOT_BEGUN:
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or not cycle.response_started:
             body = openai_error(400, msg, "invalid_http")
-            headers = [
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(body)).encode()),
-                (b"connection", b"close"),
-            ]
-            parts: tuple[h11.Event, ...] = (
-                h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-                h11.Data(data=body),
-                h11.EndOfMessage(),
-            )
-            for part in parts:
-                self.transport.write(self.conn.send(part) or b"")
+            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head % len(body) + body)
         self.transport.close()
+
+    def _weigh(self, more: int) -> None:
+        self._head += more
+        if self._head > _LARGEST_HEAD:
+            raise ValueError("the head of a request has at most 65536 bytes")
 
 
 class Watched(Protocol):

@@ -13,7 +13,7 @@ from prx.gateway.metrics import Metrics
 from prx.gateway.recorder import Recorder
 from prx.gateway.shapes import wire_messages
 from prx.gateway.views import Body, Kind
-from prx.gateway.wire import Headers, Scope, Send, sent_back
+from prx.gateway.wire import Headers, Receive, Scope, Send, sent_back
 from prx.live.calls import Call
 from prx.live.session import Session
 
@@ -25,6 +25,7 @@ class Exchange:
     recorder: Recorder
     metrics: Metrics
     scope: Scope
+    receive: Receive
     send: Send
     path: bytes
     kind: Kind
@@ -44,7 +45,6 @@ class Exchange:
     begun: bool = False
     said: Said = field(default_factory=Said)
     watcher: "asyncio.Task[None] | None" = None
-    timer: asyncio.TimerHandle | None = None
     ended: bool = False
 
     @property
@@ -110,8 +110,6 @@ class Exchange:
 
     def release(self) -> None:
         """Let go of what watched for the client; the last thing done."""
-        if self.timer is not None:
-            self.timer.cancel()
         if self.watcher is not None:
             self.watcher.cancel()
         self.metrics.overhead.observe(max(0.0, self.own_ms()))

@@ -5,8 +5,9 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from prx.domain.errors import InvalidInput
 from prx.domain.records import DEFAULT_AGENT
@@ -37,8 +38,7 @@ _AGENT = re.compile(AGENT_PATTERN)
 _AMBIGUOUS = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """`session_id` None: a conversation of its own. `named`: the client said which conversation it is, so
     that it can be a unit. `how`: by which rule it was found."""
 
@@ -47,8 +47,7 @@ class Identity:
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the headers say to us, read once. `coded`: how the body is encoded, empty when it is not;
     `attempt`: which retry of the client's this is."""
 

@@ -1,5 +1,6 @@
 """What the gateway counts of itself, in the Prometheus text format."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -17,11 +18,7 @@ class Histogram:
     def observe(self, value: float) -> None:
         """Count one value."""
         self._sum += value
-        for place, bound in enumerate(self._bounds):
-            if value <= bound:
-                self._counts[place] += 1
-                return
-        self._counts[-1] += 1
+        self._counts[bisect_left(self._bounds, value)] += 1
 
     def lines(self, name: str) -> Iterable[str]:
         """In seconds, as Prometheus wants durations."""

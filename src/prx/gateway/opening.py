@@ -1,8 +1,11 @@
 """Opens a gateway over a state folder: configuration, spool, ledger, prompts."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import uvloop
 
 from prx.domain.times import utc_now
 from prx.gateway.metrics import Metrics
@@ -16,6 +19,8 @@ from prx.settings import load
 from prx.spool.content import Content
 from prx.spool.writer import SpoolRules
 from prx.wiring.paths import config_file, ledger_file, prepare_home, spool_folder
+
+_GARBAGE = 10_000
 
 
 def open_gateway(
@@ -57,14 +62,9 @@ def serve(
             announce(f"http://{rules.host}:{gateway.port}/v1")
         await running
 
-    with asyncio.Runner(loop_factory=event_loop) as runner:
+    # What was loaded until now stays; the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
-
-
-def event_loop() -> asyncio.AbstractEventLoop:
-    """The loop that costs least where its package is there, else the one of Python."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

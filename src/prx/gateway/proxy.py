@@ -23,7 +23,7 @@ from prx.gateway.views import KIND_OF_PATH, Body, Kind, inflated, read_body
 from prx.gateway.wire import Headers, Receive, Scope, Send, header
 from prx.live.session import Session
 
-_WATCH_AFTER = 0.05
+_WATCH_EVERY = 0.05
 # Others are of no use to an API, and TRACE would show a client what the provider was sent: our key.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MOST_AGENTS = 200
@@ -63,6 +63,15 @@ class Proxy:
         self._agents: set[str] = set()
         self.under_way: set[Exchange] = set()
 
+    async def watch_clients(self) -> None:
+        """Look for clients that go away; only requests that last get so far."""
+        while True:
+            await asyncio.sleep(_WATCH_EVERY)
+            late = time.perf_counter() - _WATCH_EVERY
+            for exchange in self.under_way:
+                if exchange.watcher is None and exchange.started < late:
+                    exchange.watcher = asyncio.create_task(_gone(exchange))
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever fails, the client gets an answer and the record its end."""
         headers: Headers = scope["headers"]
@@ -83,13 +92,13 @@ class Proxy:
             return
         started = time.perf_counter()
         try:
-            exchange = self._exchange(scope, send, ours, body, started)
+            exchange = self._exchange(scope, receive, send, ours=ours, body=body, started=started)
         except Refused as refused:
             await self._refuse(scope, send, refused, body, ours)
             return
         self.under_way.add(exchange)
         try:
-            await self._serve(exchange, body, receive)
+            await self._serve(exchange, body)
         finally:
             self.under_way.discard(exchange)
             exchange.finish(Terminal.SHUTDOWN_CUT)
@@ -113,7 +122,9 @@ class Proxy:
         if not self._rules.tokens.allows(shown, TokenScope.PROXY):
             raise Refused(401, f"this gateway needs a token with scope proxy in {where}", "invalid_api_key")
 
-    def _exchange(self, scope: Scope, send: Send, ours: Asked, body: bytes, started: float) -> Exchange:
+    def _exchange(
+        self, scope: Scope, receive: Receive, send: Send, *, ours: Asked, body: bytes, started: float
+    ) -> Exchange:
         headers: Headers = scope["headers"]
         if scope["method"] not in _METHODS:
             raise Refused(405, f"the method {scope['method'][:20]} is not passed on", "method_not_allowed")
@@ -132,6 +143,7 @@ class Proxy:
             recorder=self._recorder,
             metrics=self._metrics,
             scope=scope,
+            receive=receive,
             send=send,
             path=path,
             kind=kind,
@@ -188,12 +200,15 @@ class Proxy:
             exchange.accept(session, messages=(), extra={"body_bytes": len(body)})
         return body
 
-    async def _serve(self, exchange: Exchange, body: bytes, receive: Receive) -> None:
+    async def _serve(self, exchange: Exchange, body: bytes) -> None:
         faults = self._recorder.runtime.faults
-        sent = faults.guard("gateway", lambda: self._accept(exchange, body), None)
-        if sent is None:
-            sent = faults.guard("gateway bare", lambda: self._accept_bare(exchange, body), body)
-        exchange.timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, _watch, exchange, receive)
+        self._recorder.hold()
+        try:
+            sent = faults.guard("gateway", lambda: self._accept(exchange, body), None)
+            if sent is None:
+                sent = faults.guard("gateway bare", lambda: self._accept_bare(exchange, body), body)
+        finally:
+            self._recorder.write_held()
         try:
             await self._relay.forward(exchange, sent)
         except asyncio.CancelledError:
@@ -275,16 +290,12 @@ def _place(raw: bytes) -> tuple[str | None, bytes, Kind]:
     return agent, path, kind
 
 
-def _watch(exchange: Exchange, receive: Receive) -> None:
-    """Look for the client's going away; only requests that last get so far."""
-
-    async def watch() -> None:
-        message = await receive()
-        if message["type"] == "http.disconnect" and not exchange.ended and exchange.task is not None:
-            exchange.left = True
-            exchange.task.cancel()
-
-    exchange.watcher = asyncio.get_running_loop().create_task(watch())
+async def _gone(exchange: Exchange) -> None:
+    """Cancel the request once its client went away."""
+    message = await exchange.receive()
+    if message["type"] == "http.disconnect" and not exchange.ended and exchange.task is not None:
+        exchange.left = True
+        exchange.task.cancel()
 
 
 def _embedded(view: Body | None) -> Any:

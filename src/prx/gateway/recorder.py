@@ -65,16 +65,28 @@ class Recorder:
             time.perf_counter,
             Prices(),
             classify,
+            source=SOURCE,
         )
         self.sessions = LiveSessions(self.runtime, rules.sessions_kept)
         self.continuations = Continuations()
         self.ended: Counter[str] = Counter()
+        self._held: list[Record] | None = None
         self._arms: OrderedDict[str, dict[str, tuple[str, str]]] = OrderedDict()
         self._arms_kept = rules.sessions_kept
 
     def arms_of(self, session_id: str) -> Mapping[str, tuple[str, str]]:
         """Assigned and served variant of a session by experiment, as they were last recorded."""
         return self._arms.get(session_id, {})
+
+    def hold(self) -> None:
+        """Keep what is recorded from here on until `write_held`, so that it costs one write."""
+        self._held = []
+
+    def write_held(self) -> None:
+        """Write what was held, at once and in order."""
+        held, self._held = self._held, None
+        if held:
+            self.runtime.faults.guard("recording", lambda: self.spool.append(held), None)
 
     def close(self) -> None:
         """End calls that are still open as cut, and bring everything to the disk."""
@@ -87,13 +99,15 @@ class Recorder:
 
     def _take(self, record: Record) -> None:
         if isinstance(record, Interaction):
-            record = msgspec.structs.replace(record, source=SOURCE)
             self.ended[record.terminal.value] += 1
         elif isinstance(record, SessionStart):
             record = _with_user_as_unit(record)
         elif isinstance(record, Exposure) and not self.switch.on:
             self._note_arm(record)
-        self.spool.append((record,))
+        if self._held is not None:
+            self._held.append(record)
+        else:
+            self.spool.append((record,))
 
     def _note_arm(self, exposure: Exposure) -> None:
         arms = self._arms.setdefault(exposure.session_id, {})
@@ -105,5 +119,5 @@ class Recorder:
 def _with_user_as_unit(start: SessionStart) -> SessionStart:
     """A user is a unit even where the client did not say which conversation it is."""
     if start.unit is None and start.user:
-        return msgspec.structs.replace(start, source=SOURCE, unit=start.user, unit_source=UnitSource.USER)
-    return msgspec.structs.replace(start, source=SOURCE)
+        return msgspec.structs.replace(start, unit=start.user, unit_source=UnitSource.USER)
+    return start

@@ -65,8 +65,8 @@ class Gateway:
         for agent in ("default", *self._prompts.agents):
             # What they are served is read now, so that the first request of each finds it.
             self._recorder.poller(agent)
-        watch = asyncio.create_task(self._look())
-        impatient = asyncio.create_task(self._hurry_clients(server))
+        work = (self._look(), self._hurry_clients(server), proxy.watch_clients())
+        watching = [asyncio.create_task(one) for one in work]
         try:
             await server.startup(sockets=[listener])
             ticking = asyncio.create_task(server.main_loop())
@@ -81,8 +81,8 @@ class Gateway:
             server.should_exit = True
             await ticking
         finally:
-            watch.cancel()
-            impatient.cancel()
+            for task in watching:
+                task.cancel()
             await upstream.close()
             self._prompts.close()
             self._recorder.close()

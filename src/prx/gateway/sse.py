@@ -4,13 +4,12 @@ Lines end in LF, CR or CRLF; an event ends at an empty line (WHATWG HTML, sectio
 they came: an event gives both what it says and the bytes that said it.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LONGEST = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """`raw`: the bytes up to and with the empty line; `data`: joined data lines, None without any."""
 
     raw: bytes

@@ -171,7 +171,8 @@ def with_system_text(body: bytes, view: Body, found: SystemText, text: str) -> b
 def _spliced(body: bytes, old: str, new: str) -> bytes | None:
     """The body with `old` exchanged for `new` as the value of the one key that holds it; None when it is
     not surely that one, as when another value is the same text."""
-    for spelled in (msgspec.json.encode(old), json.dumps(old).encode()):
+    for spell in (msgspec.json.encode, _as_python_spells):
+        spelled = spell(old)
         if body.count(spelled[1:-1]) != 1:
             continue
         at = body.find(spelled)
@@ -179,6 +180,10 @@ def _spliced(body: bytes, old: str, new: str) -> bytes | None:
         if at >= 0 and key.endswith(b":") and key[:-1].rstrip().endswith(_TEXT_KEYS):
             return body[:at] + msgspec.json.encode(new) + body[at + len(spelled) :]
     return None
+
+
+def _as_python_spells(text: str) -> bytes:
+    return json.dumps(text).encode()
 
 
 def _content_text(content: Any, place: int) -> SystemText | None:

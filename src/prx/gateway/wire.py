@@ -18,6 +18,7 @@ _HOP = frozenset(
 )
 _NOT_SENT_ON = _HOP | {b"host", b"content-length", b"cookie", b"expect", b"accept-encoding"}
 _OWN = b"x-prx-"
+_NONE: frozenset[bytes] = frozenset()
 # What the record can read back; a client that wants another coding gets one of these or none.
 _READABLE = ("gzip", "deflate")
 
@@ -40,47 +41,53 @@ def sent_on(headers: Headers, *, streaming: bool, authorization: str | None) -> 
     out: CIMultiDict[str] = CIMultiDict()
     coding = "identity"
     for name, value in headers:
-        if name == b"accept-encoding":
+        text = _passing(name)
+        if text is not None and name not in dropped:
+            out.add(text, value.decode("latin-1"))
+        elif name == b"accept-encoding":
             coding = _coding(value)
-        if name in _NOT_SENT_ON or name in dropped or name.startswith(_OWN):
-            continue
-        if name == b"authorization" and authorization is not None:
-            continue
-        out.add(_text(name), value.decode("latin-1"))
     out["accept-encoding"] = "identity" if streaming else coding
     if authorization is not None:
         out["authorization"] = f"Bearer {authorization}"
     return out
 
 
+@lru_cache(maxsize=1024)
+def _passing(name: bytes) -> str | None:
+    """The name of a request header as text; None where it does not pass."""
+    return None if name in _NOT_SENT_ON or name.startswith(_OWN) else name.decode("latin-1")
+
+
 def sent_back(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> Headers:
     """Headers for the client; without `length` the body may differ from what the provider announced."""
-    lowered = [(name.lower(), value) for name, value in headers]
-    dropped = _named_by_connection(lowered)
-    return [
-        (name, value)
-        for name, value in lowered
-        if name not in _HOP
-        and name not in dropped
-        and not name.startswith(_OWN)
-        and (length or name != b"content-length")
-    ]
+    out: Headers = []
+    hops: Headers = []
+    for given, value in headers:
+        name = _returning(given)
+        if name is None:
+            hops.append((given.lower(), value))
+        elif length or name != b"content-length":
+            out.append((name, value))
+    dropped = _named_by_connection(hops)
+    return [one for one in out if one[0] not in dropped] if dropped else out
+
+
+@lru_cache(maxsize=1024)
+def _returning(name: bytes) -> bytes | None:
+    """The name of a response header in lower case; None where it does not pass."""
+    name = name.lower()
+    return None if name in _HOP or name.startswith(_OWN) else name
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    named: set[bytes] = set()
+    named: frozenset[bytes] = _NONE
     for name, value in headers:
         if name == b"connection" and value not in (b"keep-alive", b"close"):
             named |= {word.strip().lower() for word in value.split(b",")}
-    return frozenset(named)
+    return named
 
 
 @lru_cache(maxsize=256)
 def _coding(value: bytes) -> str:
     offered = {word.split(";")[0].strip() for word in value.decode("latin-1").lower().split(",")}
     return ", ".join(name for name in _READABLE if name in offered) or "identity"
-
-
-@lru_cache(maxsize=512)
-def _text(name: bytes) -> str:
-    return name.decode("latin-1")

@@ -1,10 +1,11 @@
 """One model call from its start to exactly one terminal record."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeVar
+
+import msgspec
 
 from prx.domain.records import Interaction, Message, Recall, Routing, Terminal, Tokens, ToolCall
 from prx.live.runtime import Runtime
@@ -17,8 +18,7 @@ _CANCELS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", "Gener
 _ERROR_TEXT = 500
 
 
-@dataclass(frozen=True, slots=True)
-class CallFacts:
+class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a call before it is made."""
 
     session_id: str
@@ -31,8 +31,8 @@ class CallFacts:
     retry: bool = False
     routing: Routing | None = None
     recalls: tuple[Recall, ...] = ()
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    prompt_values: Mapping[str, dict[str, str]] = field(default_factory=dict)
+    prompts: dict[str, str] = {}
+    prompt_values: dict[str, dict[str, str]] = {}
     version: str | None = None
     ref: str | None = None
 
@@ -184,10 +184,11 @@ class Call:
             retry=facts.retry,
             routing=facts.routing,
             recalls=facts.recalls,
-            prompts=dict(facts.prompts),
-            prompt_values=dict(facts.prompt_values),
+            prompts=facts.prompts,
+            prompt_values=facts.prompt_values,
             version=facts.version,
             ref=facts.ref,
+            source=self._runtime.source,
             extra=self._extra,
         )
 

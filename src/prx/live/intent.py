@@ -76,6 +76,16 @@ _ANYWHERE: Final = {
 }
 
 
+def _starts(kind: Intent, *, ascii_only: bool) -> tuple[str, ...]:
+    starts = (*_PHRASES[kind], *(f" {beginning}" for beginning in _BEGINNINGS[kind]))
+    return tuple(start for start in starts if start.isascii() is ascii_only)
+
+
+# In the padded words, a space in front makes the beginning of a word.
+_STARTS: Final = {kind: _starts(kind, ascii_only=True) for kind in _WHOLE}
+_STARTS_BEYOND: Final = {kind: _starts(kind, ascii_only=False) for kind in _WHOLE}
+
+
 def classify(text: str, *, tools: bool = False, tool_result: bool = False) -> str:
     """Kind of the request whose last user text is `text`.
 
@@ -96,10 +106,8 @@ def classify(text: str, *, tools: bool = False, tool_result: bool = False) -> st
 
 
 def _is(kind: Intent, head: str, words: frozenset[str], padded: str) -> bool:
-    return (
-        not words.isdisjoint(_WHOLE[kind])
-        or (not head.isascii() and any(sign in head for sign in _ANYWHERE[kind]))
-        or (kind is Intent.CODE and "```" in head)
-        or any(phrase in padded for phrase in _PHRASES[kind])
-        or any(word.startswith(_BEGINNINGS[kind]) for word in words)
-    )
+    if not words.isdisjoint(_WHOLE[kind]) or any(map(padded.__contains__, _STARTS[kind])):
+        return True
+    if head.isascii():
+        return kind is Intent.CODE and "```" in head
+    return any(map(head.__contains__, _ANYWHERE[kind])) or any(map(padded.__contains__, _STARTS_BEYOND[kind]))

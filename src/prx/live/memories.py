@@ -96,5 +96,7 @@ class SessionMemories:
 
     def take(self, told: Sequence[Recall]) -> tuple[Recall, ...]:
         """Recalls of the call that begins now: those that the app tells, and those that waited for it."""
+        if not self._waiting:
+            return tuple(told)
         waiting, self._waiting = self._waiting, {}
         return (*told, *(r for key, r in waiting.items() if key not in {one.memory_id for one in told}))

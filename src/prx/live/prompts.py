@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 FIXED_OPEN = "<!-- prx:fixed -->"
 FIXED_CLOSE = "<!-- /prx:fixed -->"
@@ -17,19 +18,31 @@ def render(template: str, values: Mapping[str, object]) -> str:
     One pass: a value is never searched for placeholders or markers. Braces around anything that is not the
     name of a given value, such as JSON, stay untouched.
     """
-
-    def fill(match: re.Match[str]) -> str:
-        name = match["name"]
-        if name is None:
-            return ""
-        return str(values[name]) if name in values else match[0]
-
-    return _PIECE.sub(fill, template)
+    return "".join(
+        [
+            text if name is None or name not in values else str(values[name])
+            for text, name in _pieces(template)
+        ]
+    )
 
 
+@lru_cache(maxsize=512)
 def placeholders(template: str) -> frozenset[str]:
     """Names that stand in braces in the template."""
     return frozenset(match["name"] for match in _PLACEHOLDER.finditer(template))
+
+
+@lru_cache(maxsize=512)
+def _pieces(template: str) -> tuple[tuple[str, str | None], ...]:
+    """The template without its markers, as texts; a placeholder comes with its name."""
+    pieces: list[tuple[str, str | None]] = []
+    at = 0
+    for match in _PIECE.finditer(template):
+        pieces.append((template[at : match.start()], None))
+        if match["name"] is not None:
+            pieces.append((match[0], match["name"]))
+        at = match.end()
+    return (*pieces, (template[at:], None))
 
 
 def fixed_sections(template: str) -> tuple[str, ...]:

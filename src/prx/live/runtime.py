@@ -31,7 +31,8 @@ class Finishable(Protocol):
 
 @dataclass(slots=True)
 class Runtime:
-    """Ports of the hot path. `clock` gives monotonic seconds; `now` an aware time."""
+    """Ports of the hot path. `clock` gives monotonic seconds; `now` an aware time; `source` says in every
+    record by which way it came."""
 
     serving: Callable[[str], Serving]
     sink: Callable[[Record], None]
@@ -45,6 +46,7 @@ class Runtime:
     reported: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     sighted: dict[tuple[str, str, str], int] = field(default_factory=dict)
     recaller: Recaller = no_memories
+    source: str = "sdk"
 
     def new_id(self) -> str:
         """A new record id."""

@@ -29,7 +29,7 @@ from prx.live.assign import unit_of
 from prx.live.automix import escalated_answer
 from prx.live.calls import Call, CallFacts
 from prx.live.memories import SessionMemories
-from prx.live.prompts import render
+from prx.live.prompts import placeholders, render
 from prx.live.runtime import Runtime
 from prx.live.shapes import last_user_text, messages_of
 from prx.live.steering import Steering
@@ -58,7 +58,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """A prompt as it was served: hash of the template, the values, and the text that came out."""
+    """A prompt as it was served: hash of the template, the values, and what came out, without blanks
+    around it."""
 
     template_hash: str
     values: dict[str, str]
@@ -117,6 +118,7 @@ class Session:
                 unit_source=UnitSource.NONE if scope.anonymous else source,
                 channel=scope.channel,
                 ref=scope.ref,
+                source=self._runtime.source,
             )
         )
 
@@ -278,7 +280,6 @@ class Session:
         self.start()
         now = started_at or self._runtime.now()
         model, provider = str(model or ""), str(provider or "")
-        bare = CallFacts(session_id=self.id, at=now, model=model, provider=provider)
 
         def facts() -> CallFacts:
             said = messages_of(messages)
@@ -303,7 +304,10 @@ class Session:
             )
 
         self._arms.begun = True
-        return Call(self._runtime, self._runtime.faults.guard("call", facts, bare))
+        known = self._runtime.faults.guard("call", facts, None)
+        if known is None:
+            known = CallFacts(session_id=self.id, at=now, model=model, provider=provider)
+        return Call(self._runtime, known)
 
     @contextmanager
     def here(self) -> Iterator["Session"]:
@@ -319,8 +323,9 @@ class Session:
         serving = self._runtime.served(self.agent)
         template = self._template(serving, name, default)
         text = render(template, values)
-        filled = {key: str(value) for key, value in values.items() if f"{{{key}}}" in template}
-        self._prompts[name] = _Served(text_hash(template), filled, text)
+        holes = placeholders(template)
+        filled = {key: str(value) for key, value in values.items() if key in holes}
+        self._prompts[name] = _Served(text_hash(template), filled, text.strip())
         return text
 
     def _template(self, serving: Serving, name: str, default: str) -> str:
@@ -368,9 +373,9 @@ class Session:
         found = {
             name: served
             for name, served in self._prompts.items()
-            if any(served.text.strip() in message.content for message in messages)
+            if any(served.text in message.content for message in messages)
         }
-        return found or dict(self._prompts)
+        return found or self._prompts
 
     def _intent(self, told: str | None, messages: tuple[Message, ...], *, tools: bool) -> str:
         given = told or self._scope.intent

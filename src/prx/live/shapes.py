@@ -44,6 +44,8 @@ def messages_of(messages: Any) -> tuple[Message, ...]:
         return ()
     if isinstance(messages, str):
         return (Message(role="user", content=clip(messages)),)
+    if type(messages) is tuple and all(type(item) is Message for item in messages):
+        return messages
     return tuple(message for item in messages for message in _message(item))
 
 

@@ -44,7 +44,8 @@ Piece = Frame | Gap | Tail
 
 def frame(payload: bytes) -> bytes:
     """The payload with its header; the checksum covers length and payload."""
-    return _HEADER.pack(MAGIC, len(payload), _checksum(len(payload), payload)) + payload
+    length = _LENGTH.pack(len(payload))
+    return b"".join((MAGIC, length, _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))), payload))
 
 
 def pieces(data: bytes, offset: int = 0) -> Iterator[Piece]:

@@ -183,8 +183,8 @@ PERSONAL: Final[tuple[Rule, ...]] = (
 )
 
 
-# Letters beyond ASCII that count as one of ASCII where case is ignored: K (Kelvin), long s, dotted I.
-_CASELESS = "[\u212a\u017f\u0130]"
+# Counts as an i where Python ignores case, and not where RE2 does.
+_CASELESS = "\u0130"
 _HIDING = "[" + "".join(map(chr, _HIDDEN)) + "".join(f"{chr(a)}-{chr(b)}" for a, b in _RANGES) + "]"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from prx.domain.errors import StoreError
 from prx.domain.records import Record
@@ -76,6 +77,14 @@ class _Segment:
     opened_at: datetime
 
 
+class _Framed(NamedTuple):
+    """A record as it goes to the disk; `pressed`: without its bodies."""
+
+    record: Record
+    data: bytes
+    pressed: bool
+
+
 class SpoolWriter:
     """One writer per process; threads share it, a forked child opens its own segment.
 
@@ -98,6 +107,7 @@ class SpoolWriter:
     ) -> None:
         self._folder, self._now, self._write = prepare(folder), now, write
         self._rules = rules or SpoolRules()
+        self._shed_at = int(self._rules.max_bytes * self._rules.shed_share)
         self._renew()
         _renew_in_children(self)
         try:
@@ -120,8 +130,18 @@ class SpoolWriter:
         Raises: SpoolFull under `on_full = refuse`. Other failures of the disk count as a gap under `serve`.
         """
         with self._lock:
-            for record in records:
-                self._append(record)
+            framed: list[_Framed] = []
+            waiting = 0
+            try:
+                for record in records:
+                    one = self._framed(record, waiting)
+                    if one is not None:
+                        framed.append(one)
+                        waiting += len(one.data)
+            finally:
+                # Those before one that was refused are kept all the same.
+                if framed:
+                    self._append(framed)
             self._rotate_if_due()
         self._wake_syncer()
 
@@ -147,35 +167,55 @@ class SpoolWriter:
             self._written.set()
             self._seal()
 
-    def _append(self, record: Record) -> None:
-        pressed = self._has_pressure()
+    def _append(self, framed: Sequence["_Framed"]) -> None:
+        """All in one write; what that cannot do is tried one by one."""
+        try:
+            self._put(framed[0].data if len(framed) == 1 else b"".join([one.data for one in framed]))
+        except OSError as error:
+            if len(framed) > 1:
+                for one in framed:
+                    self._append((one,))
+                return
+            self._append_in_need(framed[0], error)
+            return
+        for one in framed:
+            self._kept(one)
+
+    def _append_in_need(self, one: "_Framed", error: OSError) -> None:
+        if error.errno not in _NO_ROOM:
+            self._refuse(f"writing failed ({error.strerror})")
+            return
+        data = frame(payload(envelope(one.record), self._rules.content) or b"")
+        if self._put_from_reserve(data):
+            self._kept(_Framed(one.record, data, True))
+        else:
+            self._refuse("the disk is full")
+
+    def _kept(self, one: "_Framed") -> None:
+        tally = self._tally
+        tally["written"] += 1
+        tally["bytes"] += len(one.data)
+        tally["shed"] += one.pressed
+
+    def _framed(self, record: Record, before: int) -> "_Framed | None":
+        """The record as it goes to the disk, `before` bytes after what is there; None when it does not."""
+        pressed = self._held > self._shed_at and self._has_pressure()
         body = payload(envelope(record) if pressed else record, self._rules.content)
         if body is None:
-            self._count(refused=1)
+            self._tally["refused"] += 1
             _LOG.warning("a prompt default holds a credential; it is served as it is but not managed")
-            return
+            return None
         if len(body) > MAX_PAYLOAD:
             body, pressed = payload(envelope(record), self._rules.content) or b"", True
         if len(body) > MAX_PAYLOAD:
             self._refuse("it is larger than 64 MiB even without its bodies")
-            return
+            return None
         data = frame(body)
-        room = self._rules.max_bytes - len(data)
+        room = self._rules.max_bytes - len(data) - before
         if self._held > room and not self._make_room(room):
             self._refuse("its byte cap is reached")
-            return
-        try:
-            self._put(data)
-        except OSError as error:
-            if error.errno not in _NO_ROOM:
-                self._refuse(f"writing failed ({error.strerror})")
-                return
-            data = frame(payload(envelope(record), self._rules.content) or b"")
-            pressed = True
-            if not self._put_from_reserve(data):
-                self._refuse("the disk is full")
-                return
-        self._count(written=1, bytes=len(data), shed=int(pressed))
+            return None
+        return _Framed(record, data, pressed)
 
     def _put(self, data: bytes) -> None:
         segment = self._segment = self._segment or self._open()
@@ -209,11 +249,10 @@ class SpoolWriter:
             )
         if self._tally["gaps"] == 0:
             _LOG.error("spool %s: a record was not kept, %s; serving goes on", self._folder, why)
-        self._count(gaps=1)
+        self._tally["gaps"] += 1
 
     def _has_pressure(self) -> bool:
-        limit = int(self._rules.max_bytes * self._rules.shed_share)
-        return self._held > limit and not self._make_room(limit)
+        return not self._make_room(self._shed_at)
 
     def _make_room(self, limit: int) -> bool:
         """Whether the folder holds at most `limit` once committed segments are given up, if need be."""
@@ -260,10 +299,6 @@ class SpoolWriter:
         finally:
             os.close(fd)
 
-    def _count(self, **more: int) -> None:
-        for name, number in more.items():
-            self._tally[name] += number
-
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._segment = None
@@ -284,6 +319,8 @@ class SpoolWriter:
     def _wake_syncer(self) -> None:
         if self._rules.fsync is Fsync.NEVER:
             return
+        if self._written.is_set() and self._syncer is not None and not self._closing.is_set():
+            return  # it is awake, or about to be
         self._written.set()
         if self._syncer is None or not self._syncer.is_alive():
             self._closing.clear()

@@ -111,7 +111,8 @@ class PromptBook:
             self._matched.setdefault((agent, managed.name), deque(maxlen=_REMEMBERED)).append(self._now())
         text = session.prompt(managed.name, default=managed.text, **values)
         # A version written for other slots would show an empty one to the model.
-        if text == found.text or slot_names(text) - slot_names(found.text):
+        empty = slot_names(text)
+        if text == found.text or (empty and empty - slot_names(found.text)):
             return body
         replaced = with_system_text(body, view, found, text)
         _follow(view, found, text)

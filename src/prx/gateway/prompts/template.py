@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 _SLOT = re.compile(r"\{(slot_+\d+)\}")
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +67,4 @@ def parse(text: str, names: tuple[str, ...] | None = None) -> Template:
 
 def slot_names(text: str) -> frozenset[str]:
     """Names of what looks like a slot in a text."""
-    return frozenset(_SLOT.findall(text))
+    return frozenset(_SLOT.findall(text)) if "{slot_" in text else _NO_NAMES
