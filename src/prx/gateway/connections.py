@@ -13,7 +13,7 @@ _LARGEST_HEAD = 65_536
 
 
 class Connection(HttpToolsProtocol):
-    """HTTP/1.1 by llhttp without its leniencies, which so refuses every head that could be read in two ways."""
+    """HTTP/1.1 by llhttp without leniencies, which refuses every head that could be read in two ways."""
 
     _head = 0
 
