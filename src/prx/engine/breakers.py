@@ -11,6 +11,7 @@ from prx.domain.experiments import CONTROL, TREATMENT, Experiment, ExperimentSta
 from prx.domain.proposals import Proposal
 from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
+from prx.engine.admission import note_common_cause
 from prx.engine.attempt import attempt
 from prx.engine.blame import Blame, blame, suspects
 from prx.engine.holding import HELD, sides
@@ -55,10 +56,13 @@ def tick_breakers(turn: Turn) -> None:
     with turn.view() as view:
         running = view.find(Experiment, agent=turn.agent, state=ExperimentStatus.RUNNING)
         served = _in_force(view, turn.agent, turn.now)
+    causes: dict[str, str] = {}
     for experiment in running:
-        attempt(turn, "breaker", experiment.experiment_id, partial(_tick_experiment, turn, experiment))
+        work = partial(_tick_experiment, turn, experiment, causes)
+        attempt(turn, "breaker", experiment.experiment_id, work)
     for version in served:
-        attempt(turn, "breaker", version.label, partial(_tick_version, turn, version))
+        attempt(turn, "breaker", version.label, partial(_tick_version, turn, version, causes))
+    note_common_cause(turn, causes)
 
 
 def _in_force(view: View, agent: str, now: datetime) -> tuple[Version, ...]:
@@ -66,7 +70,7 @@ def _in_force(view: View, agent: str, now: datetime) -> tuple[Version, ...]:
     return suspects(view, agent, now) if view.pointer(agent) else ()
 
 
-def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
+def _tick_experiment(turn: Turn, experiment: Experiment, causes: dict[str, str]) -> None:
     rules = breaker_rules(turn.settings)
     scores = list(turn.scores(experiment.created_at, experiment_id=experiment.experiment_id))
     treated = [s for s in scores if _assigned(s, experiment) == TREATMENT]
@@ -85,6 +89,8 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
         control=hour,
         control_baseline=frozen,
     )
+    if isinstance(found, CommonCause):
+        causes[experiment.experiment_id] = found.why
     if not isinstance(found, Trip):
         slow = found.reading.slow_since if isinstance(found, Hold) else None
         if slow != _slow_since(experiment.state):
@@ -107,7 +113,7 @@ def _tick_experiment(turn: Turn, experiment: Experiment) -> None:
     )
 
 
-def _tick_version(turn: Turn, version: Version) -> None:
+def _tick_version(turn: Turn, version: Version, causes: dict[str, str]) -> None:
     rules, began = breaker_rules(turn.settings), served_since(version)
     since = turn.now - timedelta(hours=rules.window_hours)
     with turn.view() as view:
@@ -145,7 +151,7 @@ def _tick_version(turn: Turn, version: Version) -> None:
     if slow != slow_since and (slow_since is not None or not claimed):
         _keep_slow(turn, version, slow)
     if isinstance(found, CommonCause):
-        turn.report.add("breaker", version.label, "error", found.why)
+        causes[version.label] = found.why
 
 
 def _failure(score: SessionScore) -> float | None:

@@ -12,6 +12,7 @@ from prx.domain.decisions import Verdict
 from prx.domain.errors import Conflict, InvalidInput
 from prx.domain.layers import Layer
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
+from prx.engine.admission import admit, kept_out
 from prx.engine.approvals import approval_event, approval_fault, policy_version
 from prx.engine.attempt import attempt
 from prx.engine.filing import open_proposals, rebase_proposal
@@ -196,6 +197,10 @@ def _approved(turn: Turn, proposal: Proposal) -> bool:
 
 
 def _promote_memory(turn: Turn, proposal: Proposal) -> bool:
+    with turn.view() as view:
+        outside = kept_out(view, turn.agent, proposal.layer, proposal.proposal_id, turn.now)
+    if outside:
+        return _waits(turn, proposal, outside)
     baseline = freeze_baseline(turn.context, turn.agent, turn.now)
     approval = proposal.approval
     risk = f"risk {proposal.risk:.2f} is below {turn.settings.l1.risk_threshold:g}"
@@ -203,6 +208,7 @@ def _promote_memory(turn: Turn, proposal: Proposal) -> bool:
     verdict = Verdict.APPROVED if approval else Verdict.AUTO_APPROVED
     try:
         with turn.transaction() as tx:
+            admit(tx, proposal)
             held = hold_back(turn.context, tx, proposal, baseline, turn.now)
             promote(tx, proposal, why=why, evidence="paired_offline", baseline=held)
             amend(tx, proposal.decision_id, why, verdict=verdict, verdict_reason=why)

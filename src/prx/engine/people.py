@@ -13,6 +13,7 @@ from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.layers import Layer
 from prx.domain.proposals import Approval, Proposal, ProposalState
 from prx.domain.versions import PromptSet
+from prx.engine.admission import admit
 from prx.engine.approvals import policy_version
 from prx.engine.context import control_of
 from prx.engine.filing import Filing, file_proposal
@@ -61,6 +62,7 @@ def approve(turn: Turn, proposal_id: str, actor: str, *, simulated: bool = False
         amend(tx, proposal.decision_id, why, verdict=Verdict.APPROVED, verdict_reason=why)
         if live or proposal.layer is Layer.MEMORY:
             evidence = "live" if live else "paired_offline"
+            admit(tx, approved)
             held = hold_back(turn.context, tx, approved, baseline, turn.now)
             promoted, _ = promote(tx, approved, why=why, evidence=evidence, baseline=held)
             return promoted

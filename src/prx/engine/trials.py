@@ -8,6 +8,7 @@ import msgspec
 from prx.domain.errors import InvalidInput
 from prx.domain.experiments import Experiment, ExperimentStatus, Plan
 from prx.domain.records import PRODUCTION
+from prx.engine.admission import frozen_since
 from prx.engine.attempt import attempt
 from prx.engine.context import Context
 from prx.engine.trialdata import collect
@@ -30,8 +31,14 @@ def tick_experiments(turn: Turn) -> None:
 
 def _tick(turn: Turn, experiment: Experiment) -> None:
     refreshed = _note_other_layers(turn, experiment)
-    if refreshed.next_look_at and refreshed.next_look_at <= turn.now:
-        look_at(turn, refreshed)
+    if refreshed.next_look_at is None or refreshed.next_look_at > turn.now:
+        return
+    with turn.view() as view:
+        frozen = frozen_since(view, turn.agent)
+    if frozen:
+        turn.report.add("look", experiment.experiment_id, "not_enough_data", f"waits: {frozen}")
+        return
+    look_at(turn, refreshed)
 
 
 def look_at(turn: Turn, experiment: Experiment) -> Conclusion:

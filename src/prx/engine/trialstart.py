@@ -13,6 +13,7 @@ from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PRODUCTION
 from prx.domain.versions import Manifest
+from prx.engine.admission import admit, kept_out
 from prx.engine.context import Context, control_of
 from prx.engine.preperiod import PRE_PERIOD, PrePeriod, measure
 from prx.engine.trialplan import fdr_level, make_plan
@@ -118,7 +119,8 @@ def create_experiment(
 def start_for_proposal(turn: Turn, proposal: Proposal) -> None:
     """Take a proposal that may run live into its experiment, or say why it has to wait."""
     with turn.view() as view:
-        blocked = room_for(view, turn.context, proposal.agent, proposal.layer)
+        outside = kept_out(view, proposal.agent, proposal.layer, proposal.proposal_id, turn.now)
+        blocked = outside or room_for(view, turn.context, proposal.agent, proposal.layer)
         automatic = proposal.approval is None
         plan = plan_for(turn.context, view, proposal.agent, proposal.layer, now=turn.now, automatic=automatic)
     name, report = proposal.proposal_id, turn.report
@@ -146,6 +148,7 @@ def _begin(turn: Turn, proposal: Proposal, plan: Plan, baseline: dict[str, Any])
     """Raises: Conflict when a proof is missing or the layer moved on; nothing is written then."""
     require_proofs(proposal)
     with turn.transaction() as tx:
+        admit(tx, proposal)
         experiment = create_experiment(
             tx, proposal.agent, proposal.layer, plan=plan, treated=proposal.treated, proposal=proposal
         )

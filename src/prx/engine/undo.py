@@ -159,7 +159,9 @@ def open_breaker(tx: Transaction, agent: str, layer: Layer, *, hours: float) -> 
     key = f"{agent}/{layer}"
     found = tx.maybe(Breaker, key) or Breaker(breaker_id=key, agent=agent, layer=layer)
     until = tx.now + min(_MAX_COOLDOWN, timedelta(hours=hours) * 2**found.trips)
-    opened = msgspec.structs.replace(found, state="open", until=until, trips=found.trips + 1)
+    opened = msgspec.structs.replace(
+        found, state="open", until=until, trips=found.trips + 1, permit=None, permit_until=None
+    )
     tx.put(opened)
     tx.audit("breaker.opened", key, {"until": until.isoformat()})
     return opened
@@ -169,7 +171,11 @@ def close_breaker(tx: Transaction, agent: str, layer: Layer) -> None:
     """A clean watch closes the breaker and forgets its trips."""
     found = tx.maybe(Breaker, f"{agent}/{layer}")
     if found and found.state != "closed":
-        tx.put(msgspec.structs.replace(found, state="closed", until=None, trips=0))
+        tx.put(
+            msgspec.structs.replace(
+                found, state="closed", until=None, trips=0, permit=None, permit_until=None
+            )
+        )
         tx.audit("breaker.closed", found.breaker_id, {})
 
 

@@ -101,7 +101,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class CommonCause:
-    """The control fails alike: freeze promotions, blame nothing."""
+    """The control fails alike, more than twice as often as before: freeze promotions, blame nothing."""
 
     reading: Reading
     why: str
@@ -203,10 +203,10 @@ def tick(
         return Trip(strict, _words(strict, "the plain ratio rule")) if exceeds else Clear(strict)
     if used.sessions < rules.min_sessions:
         return Hold(reading, f"{used.sessions} sessions, {rules.min_sessions} needed")
+    if control and control_baseline and _shared(used, control, control_baseline, levels.slow, rules):
+        return CommonCause(reading, _shared_words(used, control, control_baseline))
     if used.failures < rules.min_failures or reading.ratio <= rules.ratio:
         return Clear(reading)
-    if control and control_baseline and _doubled(control, control_baseline, rules):
-        return CommonCause(reading, "the control fails more than twice as often too: an outside cause")
     if tail < levels.fast:
         return Trip(reading, _words(reading, f"tail {tail:.2g} below {levels.fast:g}"))
     if small or tail >= levels.slow:
@@ -219,9 +219,22 @@ def tick(
     return Hold(slow, f"excess for {minutes:.0f} of {rules.slow_minutes:.0f} minutes")
 
 
-def _doubled(rate: Rate, baseline: Rate, rules: BreakerRules) -> bool:
-    enough = rate.sessions >= rules.min_sessions and rate.failures >= rules.min_failures
-    return enough and rate.share > rules.ratio * baseline.share
+def _shared(used: Rate, control: Rate, before: Rate, level: float, rules: BreakerRules) -> bool:
+    """Whether both sides fail more than twice as often as before, and the control not by chance."""
+    both = all(
+        rate.sessions >= rules.min_sessions
+        and rate.failures >= rules.min_failures
+        and rate.share > rules.ratio * before.share
+        for rate in (used, control)
+    )
+    return both and predictive_tail(control, before) < level
+
+
+def _shared_words(used: Rate, control: Rate, before: Rate) -> str:
+    return (
+        f"{used.failures} of {used.sessions} sessions failed, and {control.failures} of {control.sessions} "
+        f"without the change, against {before.failures} of {before.sessions} before: an outside cause"
+    )
 
 
 def _words(reading: Reading, because: str) -> str:

@@ -88,6 +88,17 @@ def test_levels_grow_stricter_with_the_age_of_a_change() -> None:
 def test_a_control_that_fails_alike_is_a_common_cause() -> None:
     found = look(Rate(12, 60), Rate(25, 500), control=Rate(12, 60), control_baseline=Rate(25, 500))
     assert isinstance(found, CommonCause)
+    assert "12 of 60 without the change" in found.why
+
+
+def test_an_outage_is_a_common_cause_even_where_the_control_is_the_baseline() -> None:
+    outage = {"control": Rate(12, 60), "control_baseline": Rate(25, 500)}
+    assert isinstance(look(Rate(14, 60), Rate(12, 60), **outage), CommonCause)
+    assert isinstance(
+        look(Rate(14, 60), Rate(25, 500), control=Rate(3, 60), control_baseline=Rate(25, 500)), Trip
+    )
+    by_chance = {"control": Rate(5, 45), "control_baseline": Rate(25, 500)}
+    assert isinstance(look(Rate(14, 60), Rate(25, 500), **by_chance), Trip)
 
 
 def test_each_acceptance_vector_gives_its_arm_and_nothing_else() -> None:
