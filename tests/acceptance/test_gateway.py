@@ -126,6 +126,26 @@ def test_an_upstream_that_is_down_gives_the_openai_error_shape(tmp_path: Path) -
         assert record.external_failure
 
 
+@pytest.mark.parametrize("system", [b"Be kind.", b"cut \\ud83d"])
+@pytest.mark.parametrize("options", [b"", b',"stream_options":{"x":"\\ud83d"}'])
+def test_half_of_a_character_that_a_client_cut_passes_and_is_recorded(
+    running: Running, upstream: Provider, options: bytes, system: bytes
+) -> None:
+    raw = b'{"model":"m","stream":true,"messages":[{"role":"system","content":"%s"},' % system
+    raw += b'{"role":"user","content":"hi \\ud83d"}],"top_p":NaN%s}' % options
+    line = b'data: {"choices":[{"index":0,"delta":{"content":"so \\ud83d"},"finish_reason":"stop"}]}\n\n'
+    upstream.script = lambda _seen: stream([line, b"data: [DONE]\n\n"])
+    answer = post(f"{running.url}/chat/completions", raw)
+    assert (answer.status, answer.data) == (200, line + b"data: [DONE]\n\n")
+    sent = upstream.seen[0].body
+    asked = raw[:-1] + b',"stream_options":{"include_usage":true}}'
+    assert sent == (raw if options else asked)
+    (record,) = interactions(running.home)
+    assert [m.content[:3] for m in record.messages[1:]] == ["hi "]
+    assert (record.response or "").startswith("so ")
+    assert record.terminal is Terminal.COMPLETED
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b'"x"', b"\xff\xfe", b"[" * 100_000])
 def test_a_body_that_is_no_json_object_is_refused_and_recorded_once(
     running: Running, upstream: Provider, body: bytes

@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from prx.gateway.loosejson import Reader
 from prx.gateway.shapes import wire_tokens
 from prx.gateway.sse import Event
 from prx.gateway.views import Kind
@@ -43,9 +44,9 @@ class _ResponseEvent(msgspec.Struct):
     code: Any = None
 
 
-_WHOLE = msgspec.json.Decoder(Whole)
-_CHUNK = msgspec.json.Decoder(_Chunk)
-_RESPONSE_EVENT = msgspec.json.Decoder(_ResponseEvent)
+_WHOLE = Reader(Whole)
+_CHUNK = Reader(_Chunk)
+_RESPONSE_EVENT = Reader(_ResponseEvent)
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 

@@ -62,7 +62,10 @@ class Relay:
         own = self._asks_usage and exchange.kind is Kind.CHAT and exchange.streaming
         if not own or view is None or view.wants_usage or exchange.ours.coded:
             return await self._upstream.send(*place, body), False
-        answer = await self._upstream.send(*place, with_usage(body, view))
+        asking = with_usage(body, view)
+        answer = await self._upstream.send(*place, asking)
+        if asking is body:
+            return answer, False
         if answer.status != 400:
             return answer, True
         said = await answer.read()

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from prx.gateway.loosejson import Reader
+
 _NONE = msgspec.Raw(b"")
 _USAGE_ASKED = b'"stream_options":{"include_usage":true}'
 
@@ -82,7 +84,7 @@ class Body(msgspec.Struct):
         return said
 
 
-_BODY = msgspec.json.Decoder(Body)
+_BODY = Reader(Body)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -110,11 +112,14 @@ def inflated(body: bytes, coding: str | None, limit: int) -> bytes | None:
 
 def with_usage(body: bytes, view: Body) -> bytes:
     """The body of a streamed chat request that also asks for usage; everything else stays, byte for byte
-    where the client sent no stream options of its own."""
+    where the client sent no stream options of its own. The same object where it cannot be taken apart."""
     if view.stream_options is None and b'"stream_options"' not in body:
         end = body.rstrip()
         return end[:-1] + b"," + _USAGE_ASKED + b"}"
-    fields = _OBJECT.decode(body)
+    try:
+        fields = _OBJECT.decode(body)
+    except msgspec.DecodeError:
+        return body
     options = dict(view.stream_options) if isinstance(view.stream_options, dict) else {}
     fields["stream_options"] = msgspec.Raw(msgspec.json.encode(options | {"include_usage": True}))
     return msgspec.json.encode(fields)
@@ -144,10 +149,18 @@ def system_text(view: Body) -> SystemText | None:
 
 def with_system_text(body: bytes, view: Body, found: SystemText, text: str) -> bytes:
     """The body with another system prompt; every other byte stays where the prompt stands once in the body,
-    and every other value keeps its bytes where it does not."""
+    and every other value keeps its bytes where it does not. The same object where it cannot be taken apart.
+    """
     spliced = _spliced(body, found.text, text)
     if spliced is not None:
         return spliced
+    try:
+        return _rebuilt(body, view, found, text)
+    except msgspec.DecodeError:
+        return body
+
+
+def _rebuilt(body: bytes, view: Body, found: SystemText, text: str) -> bytes:
     fields = _OBJECT.decode(body)
     encoded = msgspec.Raw(msgspec.json.encode(text))
     if found.place is None:

@@ -51,6 +51,14 @@ def test_events_are_the_same_however_the_stream_is_cut(
     assert [event.data for event in found] == expected
 
 
+def test_what_other_readers_take_for_json_is_read_and_what_they_do_not_is_not() -> None:
+    body = read_body(b'{"model":"m","user":"cut \\ud83d","tools":[{"a":NaN}],"odd":Infinity}')
+    assert (body.model, body.user, body.has_tools) == ("m", "cut \ud83d", True)
+    for wrong in (b'{"model":"\xed\xa0\x80"}', b"[NaN]", b'{"a":1,}', b"{'a':1}", b'{"a":"\x01"}', b"NaN"):
+        with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+            read_body(wrong)
+
+
 def test_an_event_without_an_end_is_given_in_pieces_and_not_kept() -> None:
     reader, piece = EventReader(), b"x" * 1_000_000
     passed = b"".join(event.raw for _ in range(20) for event in reader.feed(piece))

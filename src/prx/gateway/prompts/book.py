@@ -115,6 +115,8 @@ class PromptBook:
         if text == found.text or (empty and empty - slot_names(found.text)):
             return body
         replaced = with_system_text(body, view, found, text)
+        if replaced is body:
+            return body
         _follow(view, found, text)
         self._metrics.prompts["replaced"] += 1
         return replaced
