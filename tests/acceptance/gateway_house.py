@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,14 +169,22 @@ class Running:
 
 
 @contextmanager
-def gateway(home: Path, upstream: str, *, learn: LearnRules | None = None, **rules: Any) -> Iterator[Running]:
+def gateway(
+    home: Path,
+    upstream: str,
+    *,
+    learn: LearnRules | None = None,
+    config: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    **rules: Any,
+) -> Iterator[Running]:
     rules = {"port": 0, "drain_seconds": 5.0} | rules
     chosen = GatewayRules(upstream=upstream, home=home, **rules)
     listener = listen(chosen)
     loop = _Loop()
 
     async def start() -> tuple[Gateway, Any]:
-        one = open_gateway(chosen, config=None, env={}, learn=learn)
+        one = open_gateway(chosen, config=config, env=env or {}, learn=learn)
         started = asyncio.Event()
         task = asyncio.get_running_loop().create_task(one.run(listener, started))
         await started.wait()

@@ -24,12 +24,14 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from prx.domain.ids import system_ids
 from prx.domain.records import SessionStart, Terminal, Tokens
 from prx.gateway.metrics import Metrics
 from prx.gateway.recorder import Recorder
 from prx.gateway.rules import GatewayRules
 from prx.gateway.tokens import parse_tokens
 from prx.gateway.traces import LARGEST_BODY, LARGEST_UNPACKED, Traces
+from prx.ledger.memory import open_memory as memory_ledger
 from prx.records.memory import MemoryRecords
 from prx.spool.writer import OnFull, SpoolRules
 
@@ -210,7 +212,9 @@ def test_spans_are_counted_by_what_they_were(running: Running) -> None:
 def test_a_full_spool_asks_the_exporter_to_come_back(tmp_path: Path, on_full: OnFull) -> None:
     rules = GatewayRules(upstream=NOBODY, home=tmp_path)
     spool_rules = SpoolRules(max_bytes=10, reserve_bytes=0, on_full=on_full)
-    recorder = Recorder(rules, spool=tmp_path / "spool", ledger=tmp_path / "l", spool_rules=spool_rules)
+    recorder = Recorder(
+        rules, spool=tmp_path / "spool", ledger=lambda: memory_ledger(system_ids()), spool_rules=spool_rules
+    )
     try:
         head = asyncio.run(asked(Traces(recorder, Metrics()), request(SPAN)))
     finally:

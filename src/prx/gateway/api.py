@@ -111,7 +111,7 @@ class Api:
                 "status": "stopping" if not self.ready else "degraded" if problems else "ok",
                 "problems": problems,
                 "under_way": self._under_way(),
-                "killed": recorder.switch.on,
+                "killed": recorder.killed,
                 "spool": {"waiting_bytes": held.waiting, "oldest_waiting": held.oldest_waiting},
                 "recovered": recorder.recovered,
             }
@@ -127,7 +127,7 @@ class Api:
         gauges = {
             "prx_gateway_in_flight": float(self._under_way()),
             "prx_gateway_sessions": float(len(recorder.sessions)),
-            "prx_gateway_killed": float(recorder.switch.on),
+            "prx_gateway_killed": float(recorder.killed),
             "prx_spool_waiting_bytes": float(usage(recorder.spool_folder).waiting),
         }
         counters = {

@@ -128,7 +128,7 @@ class Exchange:
             if arms:
                 out.append((b"x-prx-experiment", _header(",".join(arms))))
                 out.append((b"x-prx-assigned", _header(",".join(a for a, _ in arms.values()))))
-                killed = self.recorder.switch.on
+                killed = self.recorder.runtime.served(self.agent).killed
                 served = ("control" if killed else s for _, s in arms.values())
                 out.append((b"x-prx-served", _header(",".join(served))))
         return out

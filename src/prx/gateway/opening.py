@@ -7,6 +7,7 @@ from pathlib import Path
 
 import uvloop
 
+from prx.domain.ids import system_ids
 from prx.domain.times import utc_now
 from prx.gateway.metrics import Metrics
 from prx.gateway.prompts.book import PromptBook
@@ -18,7 +19,8 @@ from prx.gateway.server import Gateway, listen
 from prx.settings import load
 from prx.spool.content import Content
 from prx.spool.writer import SpoolRules
-from prx.wiring.paths import config_file, ledger_file, prepare_home, spool_folder
+from prx.wiring.paths import config_file, prepare_home, spool_folder
+from prx.wiring.stores import open_ledger
 
 _GARBAGE = 10_000
 
@@ -34,10 +36,12 @@ def open_gateway(
     check(rules)
     home = prepare_home(rules.home)
     settings = load(config_file(config, env, home), env)
+    ids = system_ids()
     recorder = Recorder(
         rules,
         spool=spool_folder(home),
-        ledger=ledger_file(home),
+        ledger=lambda: open_ledger(settings, home, ids),
+        ids=ids,
         spool_rules=SpoolRules(content=Content(settings.record.content)),
     )
     metrics = Metrics()

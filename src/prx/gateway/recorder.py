@@ -18,6 +18,7 @@ from prx.gateway.journal import Journal, recover
 from prx.gateway.rules import GatewayRules
 from prx.gateway.serving import KillSwitch, LedgerReader, Switched
 from prx.gateway.sessions import LiveSessions
+from prx.ledger.port import Ledger
 from prx.live.intent import classify
 from prx.live.poller import ServingPoller
 from prx.live.runtime import Runtime
@@ -38,7 +39,7 @@ class Recorder:
         rules: GatewayRules,
         *,
         spool: Path,
-        ledger: Path,
+        ledger: Callable[[], Ledger],
         spool_rules: SpoolRules | None = None,
         now: Callable[[], datetime] = utc_now,
         ids: Ids | None = None,
@@ -54,7 +55,7 @@ class Recorder:
             _LOG.warning("recorded %d requests that an earlier process left under way", self.recovered)
         self.journal = Journal(folder)
         self.switch = KillSwitch(rules.home)
-        self.ledger = LedgerReader(ledger, ids)
+        self.ledger = LedgerReader(ledger)
         # No request waits for the ledger: until it was read, everyone is served as sent.
         self.poller = ServingPoller(self.ledger.read, poll_seconds, first_wait_s=0.0)
         self.runtime = Runtime(
@@ -77,6 +78,11 @@ class Recorder:
     def arms_of(self, session_id: str) -> Mapping[str, tuple[str, str]]:
         """Assigned and served variant of a session by experiment, as they were last recorded."""
         return self._arms.get(session_id, {})
+
+    @property
+    def killed(self) -> bool:
+        """Whether a kill switch is on: that of this gateway, or in the store that of an agent served here."""
+        return self.switch.on or any(one.killed for one in self.poller.known)
 
     def hold(self) -> None:
         """Keep what is recorded from here on until `write_held`, so that it costs one write."""

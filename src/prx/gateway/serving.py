@@ -5,27 +5,25 @@ from pathlib import Path
 
 import msgspec
 
-from prx.domain.ids import Ids
 from prx.domain.serving import Serving
 from prx.ledger.port import Ledger
 from prx.ledger.serving import serving
-from prx.ledger.sqlite import open_sqlite
 
 KILL_FILE = "kill"
 
 
 class LedgerReader:
-    """Reads the ledger of the state folder; opened at the first read, in the reading thread."""
+    """Reads the ledger, wherever it is; opened at the first read, in the reading thread."""
 
-    def __init__(self, path: Path, ids: Ids) -> None:
-        self._path, self._ids = path, ids
+    def __init__(self, open_ledger: Callable[[], Ledger]) -> None:
+        self._open = open_ledger
         self._ledger: Ledger | None = None
         self.reads = 0
 
     def read(self, agent: str) -> Serving:
         """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
         if self._ledger is None:
-            self._ledger = open_sqlite(self._path, self._ids)
+            self._ledger = self._open()
         with self._ledger.view() as view:
             found = serving(view, agent)
         self.reads += 1

@@ -31,6 +31,11 @@ class ServingPoller:
         _renew_in_children(self)
 
     @property
+    def known(self) -> tuple[Serving, ...]:
+        """What was read last of each agent."""
+        return tuple(self._known.values())
+
+    @property
     def failures(self) -> int:
         """Reads that failed since the start."""
         return self._failures
