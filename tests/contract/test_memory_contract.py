@@ -344,3 +344,25 @@ def test_no_operation_lets_a_reader_see_what_is_not_its_own(
         }
         assert set(ids(store, "secret note", reader=reader, k=50)) == expected
     store.close()
+
+
+def test_forgetting_takes_what_sessions_wrote_and_everything_derived_from_it(store: MemoryStore) -> None:
+    ben = Reader(tenant="acme", user="ben", session_id="s-ben")
+    raw = entry("a1", "the parcel is lost", session_id="s-anna")
+    kept = entry("b1", "the parcel is late", reader=ben, session_id="s-ben")
+    wrote(store, raw, session_id="s-anna")
+    wrote(store, kept, session_id="s-ben", reader=ben)
+    first = entry("d1", "parcels get lost", derived_from=("a1",))
+    store.derive([first, entry("d2", "things get lost", derived_from=("d1",))])
+    store.learn([SessionMemory(session_id="s-2", reader=ANNA, uses=(Use(memory_id="a1", retrieved=1),))])
+    told = {(one.record_id, one.session_id, one.user, one.text) for one in store.sessions()}
+    assert told == {("a1", "s-anna", "anna", ""), ("b1", "s-ben", "ben", ""), ("", "s-2", None, "")}
+    assert store.forget(["s-anna"], []) == ("a1", "d1", "d2")
+    assert ids(store, "lost parcel") == []
+    assert ids(store, "late parcel", reader=ben) == ["b1"]
+    assert store.known(["a1", "d1", "d2", "b1"]) == (kept,)
+    assert store.forget(["s-anna"], ["nothing"]) == ()
+    assert store.forget([], ["b1"]) == ("b1",)
+    assert store.scrub() == ""
+    wrote(store, raw, session_id="s-anna")
+    assert ids(store, "lost parcel") == ["a1"]

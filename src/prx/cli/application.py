@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from prx.domain.erasure import Subject
 from prx.domain.events import Incident
 from prx.domain.experiments import Experiment
 from prx.domain.layers import Layer
@@ -17,6 +18,9 @@ from prx.records.port import RecordStore
 from prx.release.rollback import RollbackResult
 from prx.settings import Settings
 from prx.spool.ship import Shipped
+
+if TYPE_CHECKING:
+    from prx.wiring.erase import ErasureReport, ForgetPrompts
 
 
 class Engine(Protocol):
@@ -155,6 +159,12 @@ class App(Protocol):
 
     def ship(self) -> Shipped:
         """Bring spooled records into the store."""
+        ...
+
+    def erase(
+        self, subject: Subject, *, actor: str, dry_run: bool, forget_prompts: "ForgetPrompts"
+    ) -> "ErasureReport":
+        """Remove everything recorded of the subject."""
         ...
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from prx.domain.records import Interaction, PromptSeen, Record, Trace
 from prx.domain.scores import SessionScore
 from prx.records.memory import open_memory
-from prx.records.port import RecordStore
+from prx.records.port import Erasures, RecordStore
 
 _PAGE = 1000
 
@@ -17,6 +17,11 @@ class MirroredRecords:
     def __init__(self, file: RecordStore) -> None:
         self._file, self._memory = file, open_memory()
         self._readers: set[str] = set()
+
+    @property
+    def erasures(self) -> Erasures:
+        """Those of the file."""
+        return self._file.erasures
 
     def append(self, records: Sequence[Record]) -> int:
         """Store in both."""

@@ -90,6 +90,7 @@ class VersionSource(StrEnum):
     OPERATOR = "operator"
     CLIENT = "client"
     ROLLBACK = "rollback"
+    ERASURE = "erasure"
 
 
 class VersionStatus(StrEnum):

@@ -15,7 +15,7 @@ from prx.engine.blame import Blame
 from prx.engine.filing import NEUTRAL
 from prx.engine.turn import Turn
 from prx.ledger.port import Transaction, View
-from prx.release.applied import current
+from prx.release.applied import current, restorable
 from prx.release.breaker import Reading
 from prx.release.rollback import execute_rollback, plan_rollback
 
@@ -104,11 +104,14 @@ def _unexplained(turn: Turn, tripped: Version, alarm: Alarm, blamed: Blame) -> N
 
 
 def roll_back(tx: Transaction, version: Version, why: str, detector: str) -> str:
-    """Restore what was served before `version` made its change; returns the label that serves now."""
-    if version.label == current(tx, version.agent).label:
-        plan = plan_rollback(tx, version.agent, target=version.parents[0])
-    else:
-        plan = plan_rollback(tx, version.agent, target=version.parents[0], layer=version.layer)
+    """Restore what was served before `version` made its change; returns the label that serves now.
+
+    A version whose text was erased is passed over. Raises: InvalidInput when all before it are so.
+    """
+    before = tx.version(version.agent, version.parents[0])
+    target = (restorable(tx, before) or before).label
+    whole = version.label == current(tx, version.agent).label
+    plan = plan_rollback(tx, version.agent, target=target, layer=None if whole else version.layer)
     return execute_rollback(tx, plan, why=why, detector=detector).restored
 
 

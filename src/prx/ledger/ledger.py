@@ -63,6 +63,14 @@ class StoredLedger:
         self._refuse_fork()
         return self._store.data_version()
 
+    def scrub(self) -> str:
+        """Overwrite what deleted and replaced rows left in the files; why not, or empty when that was done.
+
+        Raises: StoreError.
+        """
+        self._refuse_fork()
+        return self._store.scrub()
+
     def close(self) -> None:
         """Release files and locks; in a forked child this leaves the parent's files alone."""
         if os.getpid() == self._process:

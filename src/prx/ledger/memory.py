@@ -127,6 +127,11 @@ class _Write(_Read):
         self._set(event_count=self._state.event_count + 1)
         return self._state.event_count
 
+    def replace_event(self, seq: int, event: Event) -> None:
+        events = list(self._state.events[: self._state.event_count])
+        events[seq - 1] = encode(event)
+        self._set(events=events)
+
     def append_audit(self, row: AuditRow) -> None:
         if row.seq != self._state.audit_count + 1:
             raise Conflict(
@@ -175,6 +180,10 @@ class MemoryStore:
         """How many commits there were."""
         self._refuse_closed()
         return self._state.commits
+
+    def scrub(self) -> str:
+        """Nothing lies on a disk."""
+        return ""
 
     def close(self) -> None:
         """Refuse everything from now on."""

@@ -122,6 +122,10 @@ class Transaction(View, Protocol):
         """Drop a part's content for good and keep its hash; audited. `part` then raises NotFound."""
         ...
 
+    def erase_event(self, seq: int) -> None:
+        """Drop the texts of one event and keep that it happened. Raises: NotFound."""
+        ...
+
     def erase_audit_body(self, seq: int) -> None:
         """Drop the text of one audit row and keep the link; audited. Raises: InvalidInput for a row that
         proves what is stored."""
@@ -170,6 +174,10 @@ class Ledger(Protocol):
     def data_version(self) -> int:
         """Differs from the answer before exactly when something was committed in between, by whichever
         process; takes microseconds, so it can be asked at every request."""
+        ...
+
+    def scrub(self) -> str:
+        """Overwrite what deleted and replaced rows left in the files; why not, or empty when done."""
         ...
 
     def close(self) -> None:

@@ -12,7 +12,9 @@ SCHEMA = Schema(
     name="ledger",
     namespace="prx_ledger",
     lock=1,
-    migrations=(tuple(read_statements("prx.ledger", "postgres_schema_1.sql").values()),),
+    migrations=tuple(
+        tuple(read_statements("prx.ledger", f"postgres_schema_{number}.sql").values()) for number in (1, 2)
+    ),
 )
 _DIALECT = Dialect(
     sql=read_statements("prx.ledger", "postgres_statements.sql"),

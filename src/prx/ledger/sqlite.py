@@ -12,7 +12,9 @@ from prx.sqlite.failures import StoreRefused
 SCHEMA = Schema(
     name="ledger",
     application_id=0x5052584C,  # "PRXL"
-    migrations=(tuple(read_statements("prx.ledger", "schema_1.sql").values()),),
+    migrations=tuple(
+        tuple(read_statements("prx.ledger", f"schema_{number}.sql").values()) for number in (1, 2)
+    ),
 )
 _DIALECT = Dialect(
     sql=read_statements("prx.ledger", "statements.sql"),

@@ -112,6 +112,10 @@ class WriteStore(ReadStore, Protocol):
         """Next sequence number, from 1 and without gaps."""
         ...
 
+    def replace_event(self, seq: int, event: Event) -> None:
+        """Put an event without its texts in the place of one; its time and agent stay."""
+        ...
+
     def append_audit(self, row: AuditRow) -> None:
         """Add a link. Raises: Conflict when its `prev` or `seq` is taken."""
         ...
@@ -134,6 +138,10 @@ class Store(Protocol):
 
     def data_version(self) -> int:
         """Differs from the answer before exactly when something was committed in between."""
+        ...
+
+    def scrub(self) -> str:
+        """Overwrite what deleted rows left behind; why not, or empty when that was done."""
         ...
 
     def close(self) -> None:

@@ -41,6 +41,10 @@ class Tables(Protocol):
         """Changes with every commit."""
         ...
 
+    def scrub(self) -> str:
+        """Overwrite what deleted rows left behind."""
+        ...
+
     def close(self) -> None:
         """Release what is open."""
         ...
@@ -187,6 +191,11 @@ class TableWrite(TableRead):
         self._work.rows(self._dialect.sql["append_event"], with_checksum(row))
         return seq
 
+    def replace_event(self, seq: int, event: Event) -> None:
+        """Put an event without its texts in the place of one."""
+        row = with_checksum((seq, event.agent, to_micros(event.at), encode(event).decode()))
+        self._rows("replace_event", seq=seq, body=row[3], checksum=row[4])
+
     def append_audit(self, row: AuditRow) -> None:
         """Add a link. Raises: Conflict."""
         try:
@@ -233,6 +242,10 @@ class TableStore:
     def data_version(self) -> int:
         """Changes with every commit, of whichever process."""
         return self._database.data_version()
+
+    def scrub(self) -> str:
+        """Overwrite what deleted rows left behind; why not, or empty when that was done."""
+        return self._database.scrub()
 
     def close(self) -> None:
         """Release what is open."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from prx.domain.codec import encode
-from prx.domain.errors import Conflict, IllegalTransition, InvalidInput
+from prx.domain.errors import Conflict, IllegalTransition, InvalidInput, NotFound
 from prx.domain.events import AuditRow, Breaker, Control, Event
 from prx.domain.ids import Ids
 from prx.domain.layers import Layer
@@ -27,6 +27,7 @@ from prx.ledger.kinds import document
 from prx.ledger.reading import StoredView
 from prx.ledger.store import Document, WriteStore
 
+ERASED_TEXT = "[erased]"
 _FIXED = frozenset({"proposal_id", "agent", "layer", "created_at", "decision_id", "state_since"})
 
 
@@ -98,6 +99,13 @@ class StoredTransaction(StoredView):
         """Drop a part's content for good; its hash stays, and the erasure is a row of the audit chain."""
         self._write.erase_part(part_hash)
         self.audit(PART_ERASED, part_hash, {})
+
+    def erase_event(self, seq: int) -> None:
+        """Drop the texts of one event and keep that it happened. Raises: NotFound."""
+        found = next(iter(self._read.events(seq - 1, 1)), None)
+        if found is None or found[0] != seq:
+            raise NotFound(f"there is no event {seq}")
+        self._write.replace_event(seq, msgspec.structs.replace(found[1], summary=ERASED_TEXT, details={}))
 
     def erase_audit_body(self, seq: int) -> None:
         """Drop the text of one audit row; the chain still verifies, and the erasure is a row of it.
@@ -216,6 +224,8 @@ class StoredTransaction(StoredView):
                 f"version {stored.label} of agent {stored.agent!r} is history: only its status and note may "
                 "change; add a new version instead"
             )
+        if stored.status is VersionStatus.SEALED and version.status is not VersionStatus.SEALED:
+            raise Conflict(f"version {stored.label} of agent {stored.agent!r} is sealed, and stays so")
         self._keep(document(version, now=self._now))
         if version.status != stored.status:
             change = {

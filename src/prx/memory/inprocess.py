@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from prx.domain.memory import Ask, InForce, LoggedQuery, MemoryEntry, Recalled, Scope, SessionMemory, Use
-from prx.domain.records import PRODUCTION
+from prx.domain.records import PRODUCTION, MemoryWritten
+from prx.memory.forgetting import bare_session, descendants, written_of
 from prx.memory.port import Embedder
 from prx.memory.ranking import CANDIDATES, Count, rank
 from prx.memory.stored import Counters, bare, overdue, told
@@ -99,6 +100,31 @@ class InProcessMemory:
             ]
         mine.sort(key=lambda query: (query.at, query.query_id), reverse=True)
         return tuple(mine[:limit])
+
+    def sessions(self) -> tuple[MemoryWritten, ...]:
+        """Raw entries as they were written, and all other sessions."""
+        with self._lock:
+            raw = [written_of(one) for one in self._entries.values() if not one.derived_from]
+            known = {one.session_id for one in raw}
+            return (*raw, *(bare_session(key) for key in self._sessions if key not in known))
+
+    def forget(self, sessions: Sequence[str], memory_ids: Sequence[str]) -> tuple[str, ...]:
+        """Remove sessions, entries and what was derived from them."""
+        with self._lock:
+            gone = descendants(self._entries.values(), sessions, memory_ids)
+            for memory_id in gone:
+                entry = self._entries.pop(memory_id)
+                self._by_scope[entry.scope].pop(memory_id, None)
+                self._uses.pop(memory_id, None)
+            for session_id in sessions:
+                told = self._sessions.pop(session_id, None)
+                for use in told.uses if told else ():
+                    self._uses.get(use.memory_id, {}).pop(session_id, None)
+            return gone
+
+    def scrub(self) -> str:
+        """Nothing lies on a disk."""
+        return ""
 
     def cursor(self) -> int:
         """How far the records were read."""

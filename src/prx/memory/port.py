@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from prx.domain.memory import Ask, InForce, LoggedQuery, MemoryEntry, Recalled, SessionMemory
-from prx.domain.records import PRODUCTION
+from prx.domain.records import PRODUCTION, MemoryWritten
 
 
 class Embedder(Protocol):
@@ -52,6 +52,20 @@ class MemoryStore(Protocol):
 
     def queries(self, agent: str, *, limit: int, env: str = PRODUCTION) -> tuple[LoggedQuery, ...]:
         """The newest logged queries that found anything, newest first."""
+        ...
+
+    def sessions(self) -> tuple[MemoryWritten, ...]:
+        """What every raw entry was written as, without its text, and one of these for every other session
+        that used or asked for something (with an empty id)."""
+        ...
+
+    def forget(self, sessions: Sequence[str], memory_ids: Sequence[str]) -> tuple[str, ...]:
+        """Remove what these sessions wrote, used and asked, these entries, and all derived from what is
+        removed; returns the ids of the removed entries."""
+        ...
+
+    def scrub(self) -> str:
+        """Overwrite what removed rows left in the files; why not, or empty when that was done."""
         ...
 
     def cursor(self) -> int:

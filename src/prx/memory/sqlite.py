@@ -7,8 +7,9 @@ from typing import Any
 
 from prx.domain.codec import decode, encode
 from prx.domain.memory import Ask, InForce, LoggedQuery, MemoryEntry, Recalled, SessionMemory
-from prx.domain.records import PRODUCTION
+from prx.domain.records import PRODUCTION, MemoryWritten
 from prx.domain.times import from_micros, to_micros
+from prx.memory.forgetting import bare_session, descendants, written_of
 from prx.memory.port import Embedder
 from prx.memory.ranking import CANDIDATES, Count, rank
 from prx.memory.stored import Counters, bare, scope_key, scope_keys, told
@@ -93,6 +94,30 @@ class SqliteMemory:
         with self._database.reading() as work:
             rows = work.rows(SQL["queries"], {"agent": agent, "env": env, "limit": limit})
         return tuple(decode(body, LoggedQuery) for (body,) in rows)
+
+    def sessions(self) -> tuple[MemoryWritten, ...]:
+        """Raw entries as they were written, and all other sessions."""
+        with self._database.reading() as work:
+            raw = [written_of(decode(body, MemoryEntry)) for (body,) in work.rows(SQL["raw_entries"])]
+            others = [session_id for (session_id,) in work.rows(SQL["other_sessions"])]
+        known = {one.session_id for one in raw}
+        return (*raw, *(bare_session(one) for one in others if one not in known))
+
+    def forget(self, sessions: Sequence[str], memory_ids: Sequence[str]) -> tuple[str, ...]:
+        """Remove sessions, entries and what was derived from them."""
+        with self._database.writing() as work:
+            every = [decode(body, MemoryEntry) for (body,) in work.rows(SQL["all_entries"])]
+            gone = descendants(every, sessions, memory_ids)
+            given = {"ids": _listed(gone), "sessions": _listed(sessions)}
+            for name in ("forget_sought", "forget_entries", "forget_used", "forget_asked"):
+                work.rows(SQL[name], given)
+            if gone:
+                work.rows(SQL["optimize"])
+        return gone
+
+    def scrub(self) -> str:
+        """Overwrite what removed rows left in the file."""
+        return self._database.scrub()
 
     def cursor(self) -> int:
         """How far the records were read."""

@@ -5,8 +5,9 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import count, islice
 
+from prx.domain.erasure import Removed
 from prx.domain.errors import StoreError
 from prx.domain.records import Feedback, Interaction, PromptSeen, Record, Trace
 from prx.domain.scores import SessionScore
@@ -21,6 +22,7 @@ from prx.records.assembly import (
     ref_of,
     session_of,
 )
+from prx.records.erasedinmemory import MemoryErasures
 from prx.records.stored import checked
 
 
@@ -39,11 +41,18 @@ class MemoryRecords:
         self._sessions_by_ref: dict[str, dict[str, None]] = defaultdict(dict)
         self._sessions_in: dict[str, set[str]] = defaultdict(set)
         self._prompts: list[tuple[int, PromptSeen]] = []
+        self._numbers = count(1)
         self._touched: dict[str, int] = {}
         self._touches: list[str] = []
         self._scores: dict[str, SessionScore] = {}
         self._scored: list[tuple[int, str]] = []
         self._cursors: dict[str, int] = {}
+        self._erasures = MemoryErasures(lambda: tuple(self._records.values()), self._drop, self._blank)
+
+    @property
+    def erasures(self) -> MemoryErasures:
+        """What must never be stored again."""
+        return self._erasures
 
     def append(self, records: Sequence[Record]) -> int:
         """Store those not stored yet; returns how many were new."""
@@ -51,7 +60,7 @@ class MemoryRecords:
             checked(record)
         with self._open():
             before, touched = len(self._records), dict[str, None]()
-            for record in records:
+            for record in self._erasures.admitted(records):
                 if record.record_id not in self._records:
                     self._records[record.record_id] = record
                     touched |= dict.fromkeys(self._file(record))
@@ -120,7 +129,7 @@ class MemoryRecords:
             cursor = after
             for position in range(after + 1, len(self._touches) + 1):
                 session_id = self._touches[position - 1]
-                if self._touched[session_id] == position:
+                if self._touched.get(session_id) == position:
                     found.append(session_id)
                     cursor = position
                 if len(found) >= limit:
@@ -197,7 +206,7 @@ class MemoryRecords:
     def _file(self, record: Record) -> tuple[str, ...]:
         """Index a new record; returns the sessions whose trace it changes."""
         if isinstance(record, PromptSeen):
-            self._prompts.append((len(self._prompts) + 1, record))
+            self._prompts.append((next(self._numbers), record))
             return ()
         session_id = session_of(record)
         if session_id is None:
@@ -222,6 +231,36 @@ class MemoryRecords:
             return tuple(self._sessions_by_ref.get(feedback.target, ()))
         target = self._records.get(feedback.target)
         return (target.session_id,) if isinstance(target, Interaction) else ()
+
+    def _drop(self, sessions: frozenset[str]) -> Removed:
+        with self._open():
+            calls = {one.record_id for key in sessions for one in self._by_session.get(key, ())}
+            refs = {ref for ref, named in self._sessions_by_ref.items() if sessions & named.keys()}
+            targets = {(INTERACTION, one) for one in calls} | {(REF, ref) for ref in refs}
+            gone = calls | {one.record_id for target in targets for one in self._given.pop(target, ())}
+            for record_id in gone:
+                self._records.pop(record_id, None)
+            known, scores = sessions & self._origins.keys(), sessions & self._scores.keys()
+            self._starts = [one for one in self._starts if one[1] not in sessions]
+            self._scored = [one for one in self._scored if one[1] not in sessions]
+            self._assembled.clear()
+            for named in self._sessions_by_ref.values():
+                for key in sessions:
+                    named.pop(key, None)
+            for members in self._sessions_in.values():
+                members -= sessions
+            for key in sessions:
+                self._by_session.pop(key, None)
+                self._origins.pop(key, None)
+                self._scores.pop(key, None)
+                self._touched.pop(key, None)
+            return Removed(len(known), len(gone), len(scores))
+
+    def _blank(self, record_ids: Sequence[str]) -> int:
+        with self._open():
+            before = len(self._prompts)
+            self._prompts = [one for one in self._prompts if one[1].record_id not in record_ids]
+            return before - len(self._prompts)
 
     def _open(self) -> threading.RLock:
         if self._closed:

@@ -4,12 +4,65 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from prx.domain.erasure import Erasure, Removed, Subject
 from prx.domain.records import Interaction, PromptSeen, Record, Trace
 from prx.domain.scores import SessionScore
 
 
+class Erasures(Protocol):
+    """What a store must forget and never store again.
+
+    An erasure is tombstones first, in one transaction, then the rows. Tombstones hold digests under a salt of
+    the store, never an id; those of a user, tenant or ref hold for what was recorded up to the erasure, those
+    of sessions and calls for ever.
+    """
+
+    def sessions_of(self, subject: Subject) -> tuple[str, ...]:
+        """Sessions that belong to the subject, each once. Reads all session starts."""
+        ...
+
+    def condemn(self, subject: Subject, sessions: Sequence[str], at: datetime) -> Erasure:
+        """Refuse the records of the subject and of these sessions, and what is given to their calls and
+        refs, from now on; the rows go with `carry_out`."""
+        ...
+
+    def carry_out(self) -> Removed:
+        """Delete the rows of condemned sessions: records, what was given to them, scores. Goes on where a
+        crash stopped it."""
+        ...
+
+    def finish(self, digest: str) -> None:
+        """Note that every place was reached for the subject of this digest."""
+        ...
+
+    def erasures(self, *, after: int = 0) -> tuple[Erasure, ...]:
+        """Erasures with a number above `after`, oldest first."""
+        ...
+
+    def digest(self, subject: Subject) -> str:
+        """Under which the subject is remembered in this store."""
+        ...
+
+    def refused(self, records: Sequence[Record]) -> frozenset[str]:
+        """Ids of those records that a tombstone forbids."""
+        ...
+
+    def blank_prompts(self, record_ids: Sequence[str]) -> int:
+        """Empty these stored defaults of prompts; returns how many there were."""
+        ...
+
+    def scrub(self) -> str:
+        """Overwrite what deleted rows left in the store's files; why not, or empty when that was done."""
+        ...
+
+
 class RecordStore(Protocol):
     """Records of all agents. Appending is idempotent by `record_id`; order of arrival does not matter."""
+
+    @property
+    def erasures(self) -> Erasures:
+        """What must never be stored again; `append` leaves it out without a word."""
+        ...
 
     def append(self, records: Sequence[Record]) -> int:
         """Store those not stored yet in one durable batch; returns how many were new."""

@@ -9,9 +9,15 @@ SCHEMA = Schema(
     name="record store",
     namespace="prx_records",
     lock=2,
-    migrations=(tuple(read_statements("prx.records", "postgres_schema_1.sql").values()),),
+    migrations=tuple(
+        tuple(read_statements("prx.records", f"postgres_schema_{number}.sql").values()) for number in (1, 2)
+    ),
 )
-_DIALECT = Dialect(sql=read_statements("prx.records", "postgres_statements.sql"), texts_as_json=False)
+_DIALECT = Dialect(
+    sql=read_statements("prx.records", "postgres_statements.sql")
+    | read_statements("prx.records", "postgres_erasing.sql"),
+    texts_as_json=False,
+)
 
 
 def open_postgres(url: str, *, busy_seconds: float = BUSY_SECONDS) -> TableRecords:

@@ -9,9 +9,14 @@ from prx.sqlite.database import BUSY_SECONDS
 SCHEMA = Schema(
     name="record store",
     application_id=0x50525852,  # "PRXR"
-    migrations=(tuple(read_statements("prx.records", "schema_1.sql").values()),),
+    migrations=tuple(
+        tuple(read_statements("prx.records", f"schema_{number}.sql").values()) for number in (1, 2)
+    ),
 )
-_DIALECT = Dialect(sql=read_statements("prx.records", "statements.sql"), texts_as_json=True)
+_DIALECT = Dialect(
+    sql=read_statements("prx.records", "statements.sql") | read_statements("prx.records", "erasing.sql"),
+    texts_as_json=True,
+)
 
 
 class SqliteRecords(TableRecords):

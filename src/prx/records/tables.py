@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -20,6 +19,8 @@ from prx.records.assembly import (
     ref_of,
     session_of,
 )
+from prx.records.erasing import TableErasures, Work
+from prx.records.erasing import Tables as Erasable
 from prx.records.stored import kind_of, read_record, read_score, record_row, score_row
 from prx.records.walk import Walk
 
@@ -27,28 +28,8 @@ _TRACES_A_PAGE = 200
 _SCORES_A_PAGE = 2000
 
 
-class Work(Protocol):
-    """One open transaction of a database."""
-
-    def rows(self, sql: str, given: Any = ...) -> list[tuple[Any, ...]]:
-        """All rows of one statement."""
-        ...
-
-    def many(self, sql: str, given: Iterable[Any]) -> list[tuple[Any, ...]]:
-        """All rows of one statement for each of `given`."""
-        ...
-
-
-class Tables(Protocol):
+class Tables(Erasable, Protocol):
     """A database that holds the tables."""
-
-    def reading(self) -> AbstractContextManager[Work]:
-        """Reads that all show one moment."""
-        ...
-
-    def writing(self) -> AbstractContextManager[Work]:
-        """The only writer of all processes."""
-        ...
 
     def close(self) -> None:
         """Release what is open."""
@@ -76,6 +57,12 @@ class TableRecords:
 
     def __init__(self, database: Tables, dialect: Dialect) -> None:
         self._database, self._dialect, self._sql = database, dialect, dialect.sql
+        self._erasures = TableErasures(database, dialect.sql, dialect.texts)
+
+    @property
+    def erasures(self) -> TableErasures:
+        """What must never be stored again."""
+        return self._erasures
 
     def append(self, records: Sequence[Record]) -> int:
         """Store those not stored yet in one durable batch; returns how many were new."""
@@ -84,8 +71,9 @@ class TableRecords:
         first: dict[str, Record] = {}
         for record in records:
             first.setdefault(record.record_id, record)
-        batch = [record_row(record) for record in first.values()]
+        rows = {record_id: record_row(record) for record_id, record in first.items()}
         with self._database.writing() as work:
+            batch = [rows[one.record_id] for one in self._erasures.admitted(work, first.values())]
             arrivals = {record_id: arrival for arrival, record_id in work.many(self._sql["append"], batch)}
             new = [record for record_id, record in first.items() if record_id in arrivals]
             self._index(work, new, arrivals)

@@ -2,10 +2,13 @@
 
 from itertools import pairwise
 
-from prx.domain.errors import InvalidInput
+from prx.domain.errors import InvalidInput, NotFound
 from prx.domain.layers import Layer
-from prx.domain.versions import PromptSet, Version, VersionSource, parse_label
+from prx.domain.versions import PromptSet, Version, VersionSource, VersionStatus, parse_label
 from prx.ledger.port import View
+
+NO_CHANGE = frozenset({VersionSource.ROLLBACK, VersionSource.ERASURE})
+"""Sources of versions that are nobody's change, so that there is nothing to undo or to blame in them."""
 
 
 def current(view: View, agent: str) -> Version:
@@ -39,7 +42,7 @@ def changes_in_force(view: View, version: Version) -> tuple[Version, ...]:
     for layer in Layer:
         replaced: frozenset[str] = frozenset()
         for newer, older in pairwise(lineage(view, version, layer)):
-            if newer.source is VersionSource.ROLLBACK or newer.layer is not layer:
+            if newer.source in NO_CHANGE or newer.layer is not layer:
                 continue
             touched = _touched(view, newer, older, layer)
             if not touched <= replaced:
@@ -51,7 +54,10 @@ def changes_in_force(view: View, version: Version) -> tuple[Version, ...]:
 
 def _touched(view: View, newer: Version, older: Version, layer: Layer) -> frozenset[str]:
     """What a change is about: names of prompts, else the layer as a whole."""
-    after, before = view.part(newer.manifest.part(layer)), view.part(older.manifest.part(layer))
+    try:
+        after, before = view.part(newer.manifest.part(layer)), view.part(older.manifest.part(layer))
+    except NotFound:  # one of them was erased
+        return frozenset({layer.value})
     if not isinstance(after, PromptSet) or not isinstance(before, PromptSet):
         return frozenset({layer.value})
     names = after.texts.keys() | before.texts.keys()
@@ -63,14 +69,19 @@ def last_change(view: View, version: Version, layer: Layer | None) -> tuple[Vers
 
     Raises: InvalidInput when nothing that was changed is still in force.
     """
-    if layer is None and version.source is not VersionSource.ROLLBACK and version.parents:
+    if layer is None and version.source not in NO_CHANGE and version.parents:
         return view.version(version.agent, version.parents[0]), None
+    force = version.manifest
     for newer, older in pairwise(lineage(view, version, layer)):
+        if newer.source is VersionSource.ERASURE and newer.layer:
+            if newer.manifest.part(newer.layer) == force.part(newer.layer):
+                force = force.with_part(newer.layer, older.manifest.part(newer.layer))
+            continue
         if newer.source is VersionSource.ROLLBACK:
             continue
         for changed in (layer,) if layer else changed_layers(newer, older):
             part = newer.manifest.part(changed)
-            if part == version.manifest.part(changed) and part != older.manifest.part(changed):
+            if part == force.part(changed) and part != older.manifest.part(changed):
                 return older, changed
     scope = f"the {layer.label} of " if layer else ""
     raise InvalidInput(f"nothing to roll back: no change of {scope}agent {version.agent!r} is in force")
@@ -79,3 +90,8 @@ def last_change(view: View, version: Version, layer: Layer | None) -> tuple[Vers
 def changed_layers(left: Version, right: Version) -> tuple[Layer, ...]:
     """Layers whose parts differ between two versions."""
     return tuple(layer for layer in Layer if left.manifest.part(layer) != right.manifest.part(layer))
+
+
+def restorable(view: View, version: Version) -> Version | None:
+    """`version`, or the newest that it was made from which is not sealed; None when all are."""
+    return next((one for one in lineage(view, version) if one.status is not VersionStatus.SEALED), None)

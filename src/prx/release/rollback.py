@@ -14,7 +14,7 @@ from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.versions import Version, VersionSource, VersionStatus
 from prx.ledger.port import Transaction, View
-from prx.release.applied import changed_layers, current, last_change, lineage
+from prx.release.applied import NO_CHANGE, changed_layers, current, last_change, lineage, restorable
 from prx.release.decisions import amend
 from prx.release.promote import new_version
 from prx.release.stop import cancel_experiment
@@ -81,7 +81,7 @@ def plan_rollback(
     else:
         wanted, layer = last_change(view, left, layer)
     if wanted.status is VersionStatus.SEALED:
-        raise InvalidInput(f"{wanted.label} is sealed: it holds text that was erased; choose another version")
+        raise InvalidInput(_sealed(view, wanted))
     if layer and wanted.manifest.part(layer) == left.manifest.part(layer):
         raise InvalidInput(f"the {layer.label} is already as in {wanted.label}; nothing to roll back")
     if layer is None and wanted.label == left.label:
@@ -89,6 +89,14 @@ def plan_rollback(
     for part_layer in (layer,) if layer else tuple(Layer):
         view.part(wanted.manifest.part(part_layer))
     return RollbackPlan(agent, left, wanted, layer, _undone(view, left, wanted, layer))
+
+
+def _sealed(view: View, wanted: Version) -> str:
+    newest = restorable(view, wanted)
+    told = (
+        f"the newest before it that can be restored is {newest.label}" if newest else "so are all before it"
+    )
+    return f"{wanted.label} is sealed: it held text that was erased, its content is gone for good; {told}"
 
 
 def _undone(view: View, left: Version, wanted: Version, layer: Layer | None) -> tuple[Version, ...]:
@@ -102,7 +110,7 @@ def _undone(view: View, left: Version, wanted: Version, layer: Layer | None) -> 
         ):
             break
         changed = layer is None or newer.manifest.part(layer) != older.manifest.part(layer)
-        if changed and newer.source is not VersionSource.ROLLBACK:
+        if changed and newer.source not in NO_CHANGE:
             undone.append(newer)
     return tuple(undone)
 
@@ -120,7 +128,8 @@ def execute_rollback(
         cancel_experiment(tx, tx.get(Experiment, experiment_id), reason="rollback", why=why)
     served = _serve(tx, plan, why)
     for version in _left_behind(tx, plan):
-        tx.put(msgspec.structs.replace(version, status=VersionStatus.ROLLED_BACK))
+        if version.status is not VersionStatus.SEALED:
+            tx.put(msgspec.structs.replace(version, status=VersionStatus.ROLLED_BACK))
     for version in plan.undone:
         _settle_proposal(tx, version, served, why)
     _write_decision(tx, plan, served, why, detector)

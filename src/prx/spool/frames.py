@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 # 0xFF never occurs in UTF-8, so no payload can hold the magic.
 MAGIC = b"\xffPRX"
+_BLANKED = b"\xffPRE"
 _HEADER = struct.Struct("<4sII")
 HEADER_BYTES = _HEADER.size
 MAX_PAYLOAD = 64 * 1024 * 1024
@@ -39,13 +40,26 @@ class Tail:
     end: int
 
 
-Piece = Frame | Gap | Tail
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A whole frame whose record was erased; it keeps its place, so that positions stay true."""
+
+    start: int
+    end: int
+
+
+Piece = Frame | Blank | Gap | Tail
 
 
 def frame(payload: bytes) -> bytes:
     """The payload with its header; the checksum covers length and payload."""
     length = _LENGTH.pack(len(payload))
     return b"".join((MAGIC, length, _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))), payload))
+
+
+def blank_header(length: int) -> bytes:
+    """What stands in front of an erased payload of `length` bytes."""
+    return _HEADER.pack(_BLANKED, length, _checksum(length, b""))
 
 
 def pieces(data: bytes, offset: int = 0) -> Iterator[Piece]:
@@ -60,6 +74,11 @@ def pieces(data: bytes, offset: int = 0) -> Iterator[Piece]:
             end = at + HEADER_BYTES + len(payload)
             yield Frame(offset + at, offset + end, payload)
             at = end
+            continue
+        blank = _blank_at(data, at)
+        if blank is not None:
+            yield Blank(offset + at, offset + blank)
+            at = blank
             continue
         resumed = _next_whole(data, at + 1)
         if resumed is None:
@@ -84,9 +103,19 @@ def _payload_at(data: bytes, at: int) -> bytes | None:
     return payload if _checksum(length, payload) == checksum else None
 
 
+def _blank_at(data: bytes, at: int) -> int | None:
+    """Where the erased frame that starts here ends, or None when none does."""
+    if len(data) - at < HEADER_BYTES:
+        return None
+    magic, length, checksum = _HEADER.unpack_from(data, at)
+    end = at + HEADER_BYTES + length
+    whole = magic == _BLANKED and length <= MAX_PAYLOAD and end <= len(data)
+    return end if whole and _checksum(length, b"") == checksum else None
+
+
 def _next_whole(data: bytes, at: int) -> int | None:
-    while (at := data.find(MAGIC, at)) >= 0:
-        if _payload_at(data, at) is not None:
+    while (at := data.find(MAGIC[:3], at)) >= 0:
+        if _payload_at(data, at) is not None or _blank_at(data, at) is not None:
             return at
         at += 1
     return None

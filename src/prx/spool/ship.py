@@ -13,7 +13,7 @@ from prx.domain.codec import decode
 from prx.domain.errors import InvalidInput, StoreError
 from prx.domain.records import Record
 from prx.spool.folder import SHIP_LOCK, Position, position_of, prepare, remove, segments, set_position
-from prx.spool.frames import Frame, Gap, Piece, pieces
+from prx.spool.frames import Blank, Frame, Gap, Piece, Tail, pieces
 
 Append = Callable[[Sequence[Record]], int]
 BATCH = 500
@@ -94,7 +94,7 @@ def _ship_segment(segment: Path, position: Position, run: _Run, now: datetime) -
     reached = position.offset
     for batch in _batches(pieces(data, position.offset)):
         held |= _hand_over(segment, batch, run, sealed=sealed)
-        whole = [piece for piece in batch if isinstance(piece, Frame | Gap)]
+        whole = [piece for piece in batch if isinstance(piece, Frame | Blank | Gap)]
         if whole:
             reached = whole[-1].end
             set_position(segment, Position(offset=reached, held=held))
@@ -117,7 +117,7 @@ def _hand_over(segment: Path, batch: Sequence[Piece], run: _Run, *, sealed: bool
                 run.damaged.append(Damage(segment.name, piece.start, piece.end, str(error)))
         elif isinstance(piece, Gap):
             run.damaged.append(Damage(segment.name, piece.start, piece.end, piece.why))
-        elif sealed:
+        elif isinstance(piece, Tail) and sealed:
             why = "the writer died inside this frame; it was never acknowledged"
             run.damaged.append(Damage(segment.name, piece.start, piece.end, why))
     return _store(segment, read, run) or unreadable

@@ -82,6 +82,26 @@ class Database:
         with self._guard, in_words(self.path, waited=self._busy_seconds):
             return int(self._poll.pragma("data_version"))
 
+    def scrub(self) -> str:
+        """Write the file anew, so that nothing of what was deleted is left in it or in its log.
+
+        Returns why the log could not be emptied, or nothing when it was. Raises: StoreError.
+        """
+        self._refuse_unusable()
+        with in_words(self.path, waited=self._busy_seconds):
+            connection = self._take()
+            try:
+                connection.execute("VACUUM")
+                ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._give_back(connection)
+        if busy:
+            return (
+                f"{self.path.name}-wal still holds older pages, because another process reads them; stop the "
+                "other `prx` processes and run this again"
+            )
+        return ""
+
     def close(self) -> None:
         """Close every connection; in a forked child nothing is closed, the files belong to the parent."""
         if os.getpid() != self._process:

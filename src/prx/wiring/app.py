@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from prx.domain.erasure import Subject
 from prx.domain.events import Event, EventName
 from prx.domain.ids import Ids, system_ids
 from prx.domain.prices import FREE, LOCAL, Price, Prices, provider_of
@@ -26,6 +27,8 @@ from prx.spool.ship import Shipped, ship
 from prx.views.fitness import rules_from
 from prx.wiring.auditheads import AuditHeads, Signed, audit_heads
 from prx.wiring.decisionfiles import DecisionFiles, export_rules
+from prx.wiring.erase import ErasureReport, ForgetPrompts, Places, erase
+from prx.wiring.erasures import follow_erasures
 from prx.wiring.memories import engine_memory
 from prx.wiring.paths import (
     config_file,
@@ -63,6 +66,7 @@ class App:
         """Ship what was spooled, then do everything that is due; an error of the spool stops nothing."""
         report = Report()
         fenced(report, "shipping", "spool", self.ship)
+        fenced(report, "erasures", "spool and memory", self.follow_erasures)
         report.extend(self.engine.advance(self.now(), safety_only=safety_only))
         self.export_decisions(report)
         self.sign_audit_head(report)
@@ -91,6 +95,17 @@ class App:
                 report.add("decision_files", str(self.home), "error", done.why)
         elif report is not None and done.written:
             report.add("decision_files", str(self.home), "done", f"wrote {', '.join(done.written)}")
+
+    def erase(
+        self, subject: Subject, *, actor: str, dry_run: bool, forget_prompts: ForgetPrompts
+    ) -> ErasureReport:
+        """Remove everything recorded of the subject; see `prx.wiring.erase`. Raises: StoreError."""
+        places = Places(self.home, self.ledger, self.records, self.engine.context.memory, forget_prompts)
+        return erase(places, subject, actor=actor, now=self.now(), dry_run=dry_run)
+
+    def follow_erasures(self) -> None:
+        """Remove from this machine what was erased in the stores."""
+        follow_erasures(self.home, self.records, self.engine.context.memory)
 
     def close(self) -> None:
         """Bring the decision files up to date, and release the stores."""

@@ -49,7 +49,7 @@ DOCUMENTED: dict[str, set[str]] = {
 }
 TOP = {
     *("demo", "init", "serve", "worker", "prompts", "memory", "import", "export", "backup", "restore"),
-    *("doctor", "evolution"),
+    *("doctor", "erase", "evolution"),
 }
 
 

@@ -11,8 +11,9 @@ from spool_records import START, Clock, Store, interaction
 from prx.domain.errors import StoreError
 from prx.domain.records import Interaction, Record
 from prx.domain.times import to_micros
+from prx.spool.erase import erase
 from prx.spool.folder import RESERVE, Position, position_of, segments, usage
-from prx.spool.frames import frame
+from prx.spool.frames import HEADER_BYTES, Blank, Frame, blank_header, frame, pieces
 from prx.spool.ship import refill, ship
 from prx.spool.writer import Fsync, OnFull, SpoolFull, SpoolRules, SpoolWriter
 
@@ -364,3 +365,52 @@ def test_a_position_that_cannot_be_true_ships_the_segment_from_its_start(
     segments(tmp_path)[0].with_suffix(".pos").write_bytes(told.encode("latin-1"))
     ship(tmp_path, store.append, now=START)
     assert list(store.kept) == ["a", "b"]
+
+
+def test_erased_records_leave_their_place_and_nothing_else(
+    tmp_path: Path, clock: Clock, store: Store
+) -> None:
+    spool = writer(tmp_path, clock)
+    spool.append([interaction(name) for name in names(6)])
+    ship(tmp_path, store.append, now=clock())
+    size = segments(tmp_path)[0].stat().st_size
+    doomed = {"i-1", "i-4"}
+
+    def refused(records: Sequence[Record]) -> frozenset[str]:
+        return frozenset(one.record_id for one in records if one.record_id in doomed)
+
+    assert erase(tmp_path, refused) == 2
+    assert erase(tmp_path, refused) == 0
+    data = segments(tmp_path)[0].read_bytes()
+    assert (len(data), b"i-1" in data, b"i-4" in data, b"i-5" in data) == (size, False, False, True)
+    # the writer that has the segment open goes on at its end, and what is shipped is the rest
+    spool.append([interaction("i-6")])
+    spool.close()
+    late = Store()
+    done = ship(tmp_path, late.append, now=clock())
+    assert (sorted(late.kept), done.damaged, done.finished) == (["i-6"], (), 1)
+    everything = Store()
+    refill(tmp_path, everything.append)
+    assert sorted(everything.kept) == ["i-0", "i-2", "i-3", "i-5", "i-6"]
+
+
+@pytest.mark.parametrize("written", [0, 1, 20])
+def test_an_erasure_cut_off_inside_a_record_is_finished_by_the_next(
+    tmp_path: Path, clock: Clock, store: Store, written: int
+) -> None:
+    spool = writer(tmp_path, clock)
+    spool.append([interaction(name) for name in names(3)])
+    spool.close()
+    path = segments(tmp_path)[0]
+    data = bytearray(path.read_bytes())
+    first, second, _ = (piece for piece in pieces(bytes(data)) if isinstance(piece, Frame))
+    data[second.start : second.start + HEADER_BYTES] = blank_header(len(second.payload))
+    begin = second.start + HEADER_BYTES
+    data[begin : begin + written] = bytes(written)
+    path.write_bytes(data)
+    assert [type(piece) for piece in pieces(bytes(data))] == [Frame, Blank, Frame]
+    erase(tmp_path, lambda _: frozenset())
+    left = path.read_bytes()
+    assert not any(left[begin : second.end])
+    assert left[: first.end] == data[: first.end]
+    assert ship(tmp_path, store.append, now=clock()).records == 2

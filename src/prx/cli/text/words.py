@@ -102,8 +102,10 @@ def first_line(text: str) -> str:
 
 
 def count(number_of: int, noun: str) -> str:
-    """`1 session`, `2 sessions`."""
-    return f"{number_of} {noun}" if number_of == 1 else f"{number_of} {noun}s"
+    """`1 session`, `2 sessions`, `3 entries`."""
+    if number_of == 1:
+        return f"1 {noun}"
+    return f"{number_of} {noun[:-1]}ies" if noun.endswith("ry") else f"{number_of} {noun}s"
 
 
 def titled(title: str, text: str) -> str:

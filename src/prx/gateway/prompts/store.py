@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -91,6 +91,17 @@ class PromptFiles:
         rest = tuple(one for one in known if (one.agent, one.name) != (agent, chosen))
         self._write(ACCEPTED, (*rest, new))
         return new
+
+    def forget(self, holds: Callable[[str], bool], *, rehearse: bool = False) -> int:
+        """Remove the templates, learned and accepted, whose text `holds` finds; returns how many. An accepted
+        one then passes as clients send it. `rehearse`: only count."""
+        removed = 0
+        for name, found in ((LEARNED, self.learned()), (ACCEPTED, self.accepted())):
+            kept = tuple(one for one in found if not holds(one.text))
+            if len(kept) < len(found) and not rehearse:
+                self._write(name, kept)  # type: ignore[arg-type]
+            removed += len(found) - len(kept)
+        return removed
 
     def _read(self, name: str, decoder: msgspec.json.Decoder[tuple[T, ...]]) -> tuple[T, ...]:
         try:

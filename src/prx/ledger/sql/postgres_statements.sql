@@ -55,6 +55,8 @@ ON CONFLICT (agent) DO UPDATE SET
     label = excluded.label, revision = excluded.revision, since = excluded.since, checksum = excluded.checksum
 -- name: append_event
 INSERT INTO prx_ledger.event (seq, agent, at, body, checksum) VALUES (%s, %s, %s, %s, %s)
+-- name: replace_event
+UPDATE prx_ledger.event SET body = %(body)s, checksum = %(checksum)s WHERE seq = %(seq)s
 -- name: next_event
 SELECT COALESCE(MAX(seq), 0) + 1 FROM prx_ledger.event
 -- name: append_audit

@@ -55,6 +55,8 @@ ON CONFLICT (agent) DO UPDATE SET
     label = excluded.label, revision = excluded.revision, since = excluded.since, checksum = excluded.checksum
 -- name: append_event
 INSERT INTO event (seq, agent, at, body, checksum) VALUES (?, ?, ?, ?, ?)
+-- name: replace_event
+UPDATE event SET body = :body, checksum = :checksum WHERE seq = :seq
 -- name: next_event
 SELECT COALESCE(MAX(seq), 0) + 1 FROM event
 -- name: append_audit

@@ -46,3 +46,22 @@ SELECT value FROM position WHERE name = 'records'
 -- name: set_cursor
 INSERT INTO position (name, value) VALUES ('records', :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
+-- name: all_entries
+SELECT body FROM entry
+-- name: raw_entries
+SELECT body FROM entry WHERE derived = 0
+-- name: other_sessions
+SELECT session_id FROM used UNION SELECT session_id FROM asked
+-- name: forget_sought
+DELETE FROM sought WHERE rowid IN (
+    SELECT position FROM entry WHERE memory_id IN (SELECT value FROM json_each(:ids))
+)
+-- name: forget_entries
+DELETE FROM entry WHERE memory_id IN (SELECT value FROM json_each(:ids))
+-- name: forget_used
+DELETE FROM used WHERE session_id IN (SELECT value FROM json_each(:sessions))
+    OR memory_id IN (SELECT value FROM json_each(:ids))
+-- name: forget_asked
+DELETE FROM asked WHERE session_id IN (SELECT value FROM json_each(:sessions))
+-- name: optimize
+INSERT INTO sought (sought) VALUES ('optimize')
