@@ -1,6 +1,7 @@
 """A scripted provider on 127.0.0.1, a gateway in front of it, and what it recorded."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -220,11 +221,17 @@ def every_byte(home: Path) -> bytes:
 
 
 @contextmanager
-def served(home: Path, upstream: str, *more: str) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
-    """`prx serve` as a process of its own, without worker unless asked otherwise."""
-    command = [sys.executable, "-m", "prx.cli", "serve", "--upstream", upstream, "--home", str(home)]
+def served(
+    home: Path, upstream: str, *more: str, under: tuple[str, ...] = (), log: Path | None = None
+) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """`prx serve` as a process of its own, without worker unless asked otherwise. `under`: a command that
+    runs it, such as strace; `log`: where its standard error goes."""
+    command = [*under, sys.executable, "-m", "prx.cli", "serve", "--upstream", upstream, "--home", str(home)]
     command += ["--port", "0", *(more or ("--no-evolution",))]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PRX_CONFIG": ""})
+    with contextlib.ExitStack() as stack:
+        error = stack.enter_context(log.open("wb")) if log is not None else None
+        env = {**os.environ, "PRX_CONFIG": ""}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=error, env=env)
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from prx.domain.errors import EvolutionError, InvalidInput
 from prx.domain.records import DEFAULT_AGENT, Feedback, SessionEnd
-from prx.gateway.identity import agent_of, bounded
+from prx.gateway.identity import agent_of
 from prx.gateway.metrics import Metrics
 from prx.gateway.openapi import PATH as OPENAPI
 from prx.gateway.openapi import openapi
@@ -24,6 +24,7 @@ from prx.gateway.tokens import Scope, bearer
 from prx.gateway.told import feedback_of
 from prx.gateway.traces import PATH as TRACES
 from prx.gateway.traces import Traces
+from prx.gateway.wire import bounded
 from prx.spool.folder import usage
 
 _LARGEST = 65_536

@@ -13,7 +13,7 @@ from prx.domain.errors import InvalidInput
 from prx.domain.records import DEFAULT_AGENT
 from prx.gateway.answers import Said
 from prx.gateway.views import Body
-from prx.gateway.wire import Headers
+from prx.gateway.wire import Headers, bounded
 from prx.live.shapes import get, text_of
 
 # Headers in which known clients name the conversation, in order of precedence.
@@ -32,7 +32,6 @@ CLIENT_HEADERS = (
     b"langfuse_session_id",
 )
 _OWN_HEADER = b"x-prx-session"
-_LONGEST = 256
 AGENT_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _AGENT = re.compile(AGENT_PATTERN)
 _AMBIGUOUS = ""
@@ -227,10 +226,3 @@ def _bounded(value: bytes) -> str:
         return bounded(value.decode("utf-8"))
     except UnicodeDecodeError:
         return bounded(value.decode("latin-1"))
-
-
-def bounded(text: str) -> str:
-    """A client's name for something as it is kept: itself, or its digest where it is very long."""
-    if len(text) <= _LONGEST:
-        return text
-    return "long-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -22,11 +22,13 @@ from prx.gateway.upstream import Upstream, checked_path
 from prx.gateway.views import KIND_OF_PATH, Body, Kind, inflated, read_body
 from prx.gateway.wire import Headers, Receive, Scope, Send, header
 from prx.live.session import Session
+from prx.live.shapes import cut
 
 _WATCH_EVERY = 0.05
 # Others are of no use to an API, and TRACE would show a client what the provider was sent: our key.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MOST_AGENTS = 200
+_LONGEST_PATH = 512
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -174,7 +176,7 @@ class Proxy:
         identity = identify(ours, view, recorder.continuations, exchange.owner)
         embeds = exchange.kind is Kind.EMBEDDINGS
         if exchange.kind is Kind.OTHER or (embeds and not identity.named):
-            passed: dict[str, Any] = {"path": exchange.path.decode("latin-1")[:512]}
+            passed: dict[str, Any] = {"path": cut(exchange.path.decode("latin-1"), _LONGEST_PATH)}
             passed["method"] = exchange.scope["method"]
             session = recorder.sessions.passed_on(exchange.agent)
             exchange.accept(session, messages=_embedded(view), extra=passed)
@@ -236,7 +238,9 @@ class Proxy:
         def record() -> str:
             session = self._recorder.sessions.passed_on("default")
             call = session.call(ref=ours.ref, intent="refused")
-            call.note(path=str(scope["path"])[:512], method=scope["method"], body_bytes=len(body))
+            call.note(
+                path=cut(str(scope["path"]), _LONGEST_PATH), method=scope["method"], body_bytes=len(body)
+            )
             call.fail(f"refused: {refused.code}", status=refused.status, external=True)
             call.finish()
             return call.id

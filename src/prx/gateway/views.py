@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from prx.gateway.loosejson import Reader
+from prx.gateway.wire import bounded
 
 _NONE = msgspec.Raw(b"")
 _USAGE_ASKED = b'"stream_options":{"include_usage":true}'
@@ -68,7 +69,7 @@ class Body(msgspec.Struct):
         """The end user, as the client names them."""
         for value in (self.user, self.safety_identifier):
             if isinstance(value, str) and value:
-                return value[:512]
+                return bounded(value)
         return None
 
     @property

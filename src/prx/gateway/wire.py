@@ -1,5 +1,6 @@
 """ASGI in types, and what of the headers of HTTP passes from one connection to the other."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,7 @@ _HOP = frozenset(
 )
 _NOT_SENT_ON = _HOP | {b"host", b"content-length", b"cookie", b"expect", b"accept-encoding"}
 _OWN = b"x-prx-"
+_LONGEST = 256
 _NONE: frozenset[bytes] = frozenset()
 # What the record can read back; a client that wants another coding gets one of these or none.
 _READABLE = ("gzip", "deflate")
@@ -91,3 +93,10 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 def _coding(value: bytes) -> str:
     offered = {word.split(";")[0].strip() for word in value.decode("latin-1").lower().split(",")}
     return ", ".join(name for name in _READABLE if name in offered) or "identity"
+
+
+def bounded(text: str) -> str:
+    """A client's name for something as it is kept: itself, or its digest where it is very long."""
+    if len(text) <= _LONGEST:
+        return text
+    return "long-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

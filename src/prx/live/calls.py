@@ -9,7 +9,7 @@ import msgspec
 
 from prx.domain.records import Interaction, Message, Recall, Routing, Terminal, Tokens, ToolCall
 from prx.live.runtime import Runtime
-from prx.live.shapes import clip, number, text_of, tokens_of, tool_calls_of
+from prx.live.shapes import cut, number, text_of, tokens_of, tool_calls_of
 
 T = TypeVar("T")
 _EXTERNAL_STATUS = frozenset({401, 402, 403, 408, 409, 429})
@@ -104,7 +104,7 @@ class Call:
             known = status if status is not None else _status_of(error)
             self._terminal = Terminal.UPSTREAM_ERROR
             self._error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-            self._error = clip(self._error)[:_ERROR_TEXT]
+            self._error = cut(self._error, _ERROR_TEXT)
             self._external = (
                 external
                 if external is not None

@@ -2,12 +2,15 @@
 
 import hashlib
 import math
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prx.domain.records import Message, Tokens, ToolCall, ToolStatus
 
 _KEPT = 262_144
+_LONGEST_TOKEN = 8_192
+_OF_A_TOKEN = string.ascii_letters + string.digits + "-._~+=:%@"
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 
 
@@ -22,7 +25,28 @@ def clip(text: str) -> str:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     half = _KEPT // 2
-    return f"{text[:half]}\n[{len(text)} characters, sha256:{digest}, middle not recorded]\n{text[-half:]}"
+    said = f"\n[{len(text)} characters, sha256:{digest}, middle not recorded]\n"
+    return f"{cut(text, half)}{said}{_tail(text, half)}"
+
+
+def cut(text: str, longest: int) -> str:
+    """At most `longest` characters from the start of the text, without the word that the cut goes through:
+    half of a credential is none that could be recognised."""
+    if len(text) <= longest:
+        return text
+    head = text[:longest]
+    kept = head.rstrip(_OF_A_TOKEN)
+    return kept if len(head) - len(kept) <= _LONGEST_TOKEN else head
+
+
+def _tail(text: str, longest: int) -> str:
+    tail = text[-longest:]
+    end, begin = tail.find("-----END "), tail.find("-----BEGIN ")
+    if end >= 0 and (begin < 0 or end < begin):
+        # The lines before are the rest of a key.
+        tail = tail[end:]
+    kept = tail.lstrip(_OF_A_TOKEN)
+    return kept if len(tail) - len(kept) <= _LONGEST_TOKEN else tail
 
 
 def text_of(content: Any) -> str:

@@ -123,7 +123,9 @@ CREDENTIALS: Final[tuple[Rule, ...]] = (
     _rule(
         "jwt",
         "eyj[a-z0-9_-]{8}",
-        r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?",
+        # Behind `ref-` or the like too, where its first part holds no dash: so no text is read twice.
+        r"(?:(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{8,}+|(?<=[_-])eyJ[A-Za-z0-9]{8,}+)"
+        r"\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?",
     ),
     _rule(
         "authorization",

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from prx.domain.records import Message, Tokens, ToolCall, ToolStatus
-from prx.live.shapes import clip, last_user_text, messages_of, number, text_of, tokens_of, tool_calls_of
+from prx.live.shapes import clip, cut, last_user_text, messages_of, number, text_of, tokens_of, tool_calls_of
 
 
 def test_parts_become_text_and_what_is_no_text_is_named() -> None:
@@ -92,3 +92,29 @@ def test_a_huge_text_keeps_head_tail_size_and_hash() -> None:
 def test_a_number_is_finite_and_no_truth_value() -> None:
     assert number(3) == 3.0
     assert [number(x) for x in (math.nan, math.inf, True, "3", None)] == [None] * 5
+
+
+@pytest.mark.parametrize("place", range(1, 40, 3))
+def test_a_text_that_is_cut_keeps_no_half_of_a_word_at_the_edge(place: int) -> None:
+    key = "sk-proj-Q1w2E3r4T5y6U7i8O9p0AsDfGhJkLz.x"
+    text = "a b/" * 25_000 + key + " " + "c d/" * 60_000
+    assert len(text) > 262_144
+    half = 131_072
+    for around in (half - place, len(text) - half - place):
+        moved = "e f/" * (around // 4) + "g" * (around % 4) + " " + key + " " + "c d/" * 70_000
+        kept = clip(moved[: max(len(text), 262_200)])
+        assert "sk-proj" not in kept or key in kept
+        assert "LkJz" not in kept.replace(key, "")
+    assert cut("say " + key, 4 + place) == "say "
+    assert cut("word one", 8) == "word one"
+
+
+def test_what_a_cut_left_of_a_private_key_does_not_stay() -> None:
+    lines = "\n".join(["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"] * 40)
+    pem = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+    text = "x " * 100_000 + pem + "y " * ((131_072 - 200) // 2)
+    assert "MIIEvQ" not in clip(text)
+
+
+def test_a_blob_without_an_end_is_cut_where_it_must_be() -> None:
+    assert len(clip("A" * 500_000)) > 262_000

@@ -343,3 +343,9 @@ def test_a_megabyte_of_mixed_hostile_text_is_linear_too() -> None:
         parts.append(rng.choice(HOSTILE) * rng.randrange(1, 400))
     text = "".join(parts)
     assert cpu(text) < 30 * cpu(text[: len(text) // 10])
+
+
+@pytest.mark.parametrize("before", ["ref-", "user_", "session-", "v1_"])
+def test_a_signed_token_glued_to_a_word_goes_too(before: str) -> None:
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJRMXcyRTNyNCJ9.Q1w2E3r4T5y6U7i8O9p0"
+    assert redact(f"see {before}{token}!") == f"see {before}[redacted:jwt]!"
