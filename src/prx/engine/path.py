@@ -13,7 +13,7 @@ from prx.domain.errors import Conflict, InvalidInput
 from prx.domain.layers import Layer
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.engine.admission import admit, kept_out
-from prx.engine.approvals import approval_event, approval_fault, policy_version
+from prx.engine.approvals import approval_event, approval_fault, must_ask, policy_version
 from prx.engine.attempt import attempt
 from prx.engine.filing import open_proposals, rebase_proposal
 from prx.engine.gating import gate_proposal, layer_taken
@@ -169,10 +169,7 @@ def _route(turn: Turn, proposal: Proposal) -> bool:
         if proposal.risk < settings.l1.risk_threshold:
             return _promote_memory(turn, proposal)
         return _ask(turn, proposal, f"its risk is {proposal.risk:.2f}")
-    asks = not settings.auto_apply if proposal.layer is Layer.PROMPT else True
-    if proposal.layer is Layer.STRATEGY and settings.auto_apply and not settings.l3.require_approval:
-        asks = False
-    if asks:
+    if must_ask(settings, proposal.layer):
         return _ask(turn, proposal, f"{proposal.layer.label} asks a person first")
     if not settings.experiments.enabled:
         return _ask(turn, proposal, "experiments are off; a person decides, not proven live")

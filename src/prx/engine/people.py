@@ -7,14 +7,14 @@ import msgspec
 from prx.domain.answers import NotEnoughData
 from prx.domain.changes import PromptPatch, ReplaceAll
 from prx.domain.decisions import Verdict
-from prx.domain.errors import InvalidInput
+from prx.domain.errors import Conflict, InvalidInput
 from prx.domain.events import Breaker, Control, Event, EventName, Incident
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.layers import Layer
 from prx.domain.proposals import Approval, Proposal, ProposalState
 from prx.domain.versions import PromptSet
 from prx.engine.admission import admit
-from prx.engine.approvals import policy_version
+from prx.engine.approvals import covered, policy_version, refuse_approver
 from prx.engine.context import control_of
 from prx.engine.filing import Filing, file_proposal
 from prx.engine.holding import hold_back
@@ -43,10 +43,11 @@ def approve(turn: Turn, proposal_id: str, actor: str, *, simulated: bool = False
             f"proposal {proposal_id} is {proposal.state}; only one that waits for approval can be approved "
             "(`prx evolution proposals --state awaiting_approval`)"
         )
+    refuse_approver(proposal, actor, turn.settings)
     approval = Approval(
         actor=actor,
         at=turn.now,
-        content_hash=proposal.treated,
+        content_hash=covered(proposal),
         base=proposal.base,
         policy_version=policy_version(turn.settings),
         expires_at=turn.now + APPROVAL_LIFETIME,
@@ -57,8 +58,11 @@ def approve(turn: Turn, proposal_id: str, actor: str, *, simulated: bool = False
     baseline = freeze_baseline(turn.context, turn.agent, turn.now)
     why = f"approved by {actor}"
     with turn.transaction(actor) as tx:
+        if tx.get(Proposal, proposal_id) != proposal:
+            raise Conflict(f"proposal {proposal_id} changed while it was being approved; look at it again")
         tx.put(approved)
-        tx.audit("proposal.approved", proposal_id, {"content": proposal.treated, "base": proposal.base})
+        told = {"covers": approval.content_hash, "content": proposal.treated, "base": proposal.base}
+        tx.audit("proposal.approved", proposal_id, {**told, "policy": approval.policy_version})
         amend(tx, proposal.decision_id, why, verdict=Verdict.APPROVED, verdict_reason=why)
         if live or proposal.layer is Layer.MEMORY:
             evidence = "live" if live else "paired_offline"

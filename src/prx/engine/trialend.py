@@ -10,7 +10,7 @@ from prx.domain.errors import Conflict
 from prx.domain.events import Event, EventName
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.proposals import ProofStep, Proposal, ProposalState
-from prx.engine.approvals import approval_event, approval_fault, policy_version
+from prx.engine.approvals import approval_event, approval_fault, must_ask, policy_version
 from prx.engine.context import Context
 from prx.engine.holding import hold_back
 from prx.engine.triallook import conclusion_reason, conclusion_word, plan_of
@@ -132,6 +132,8 @@ def _won(
     reason = ""
     if proposal.approval is not None:
         reason = approval_fault(proposal, tx.now, policy_version(context.settings))
+    elif must_ask(context.settings, proposal.layer):
+        reason = f"{proposal.layer.label} asks a person by now"
     elif not allowed:
         reason = (
             f"fdr_budget: p {p_upper:.2g} is above the level {plan.fdr_alpha:.2g} for unattended promotion"

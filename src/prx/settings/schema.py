@@ -444,6 +444,7 @@ class Settings:
 
     enabled: bool = key(False, "Let the engine propose and apply changes; recording does not need it")
     auto_apply: bool = key(False, "Apply prompt changes that were proven without asking a person")
+    author_may_approve: bool = key(True, "Whoever proposed a change may approve it too; false: somebody else")
     l1: MemoryLayer = MemoryLayer()
     l2: PromptLayer = PromptLayer()
     l3: StrategyLayer = StrategyLayer()

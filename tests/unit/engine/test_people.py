@@ -13,6 +13,7 @@ from prx.domain.errors import IllegalTransition, InvalidInput, NotFound
 from prx.domain.events import Control, EventName
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.proposals import Proposal, ProposalState
+from prx.engine.approvals import covered
 from prx.settings import Experiments, Settings
 
 PROVEN = (ProposalState.GATED, ProposalState.SHADOWING, ProposalState.JUDGED)
@@ -56,7 +57,7 @@ def test_a_yes_starts_the_experiment_and_is_recorded_with_its_author(asks: Arran
     assert found.state is ProposalState.EXPERIMENTING
     assert found.approval is not None
     assert found.approval.actor == "person:ann"
-    assert (found.approval.content_hash, found.approval.base) == (found.treated, found.base)
+    assert (found.approval.content_hash, found.approval.base) == (covered(found), found.base)
     with asks.context.ledger.view() as view:
         decision = view.get(Decision, proposal.decision_id)
     assert decision.verdict is Verdict.APPROVED
