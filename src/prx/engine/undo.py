@@ -67,7 +67,7 @@ def undo(turn: Turn, version: Version, alarm: Alarm, *, failed: bool = True) -> 
         proposal = tx.maybe(Proposal, version.proposal_id) if version.proposal_id else None
         restored = None
         if turn.settings.safety.rollback_enabled and (alarm.detector == "breaker" or not theirs):
-            restored = roll_back(tx, version, alarm.why, alarm.detector)
+            restored = roll_back(tx, version, alarm.why, alarm.detector, sessions=len(alarm.sessions))
         elif _told_already(tx, turn.agent, version.label):
             return
         incident = record_incident(
@@ -103,7 +103,7 @@ def _unexplained(turn: Turn, tripped: Version, alarm: Alarm, blamed: Blame) -> N
     turn.report.add(alarm.detector, tripped.label, "error", f"{why}; incident {incident.incident_id}")
 
 
-def roll_back(tx: Transaction, version: Version, why: str, detector: str) -> str:
+def roll_back(tx: Transaction, version: Version, why: str, detector: str, *, sessions: int) -> str:
     """Restore what was served before `version` made its change; returns the label that serves now.
 
     A version whose text was erased is passed over. Raises: InvalidInput when all before it are so.
@@ -112,7 +112,7 @@ def roll_back(tx: Transaction, version: Version, why: str, detector: str) -> str
     target = (restorable(tx, before) or before).label
     whole = version.label == current(tx, version.agent).label
     plan = plan_rollback(tx, version.agent, target=target, layer=None if whole else version.layer)
-    return execute_rollback(tx, plan, why=why, detector=detector).restored
+    return execute_rollback(tx, plan, why=why, detector=detector, sessions=sessions).restored
 
 
 def record_incident(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from prx.domain.decisions import Decision
-from prx.domain.experiments import TREATMENT, Experiment
+from prx.domain.experiments import TREATMENT, Experiment, ExperimentStatus
 from prx.domain.holdback import held_back, is_holdback
 from prx.domain.scores import Arm, SessionScore
 from prx.domain.versions import Version
@@ -37,7 +37,8 @@ def untried(view: View, agent: str, scores: Iterable[SessionScore]) -> Iterator[
     """The scores of sessions under what serves: under none of the undone changes, no treatment that did not
     win, and of no unit that is held back."""
     spans = undone_spans(view, agent)
-    won = {one.experiment_id for one in view.find(Experiment, agent=agent) if one.winner == TREATMENT}
+    ended = view.find(Experiment, agent=agent, state=ExperimentStatus.CONVERGED)
+    won = {one.experiment_id for one in ended if one.winner == TREATMENT}
     return (
         score
         for score in scores

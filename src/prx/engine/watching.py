@@ -169,7 +169,8 @@ def _end_window(turn: Turn, proposal: Proposal, scores: Sequence[SessionScore]) 
         return
     why = f"only {len(scores)} sessions in its window: an unconfirmed memory change is reverted"
     with turn.transaction() as tx:
-        roll_back(tx, tx.version(proposal.agent, proposal.version or ""), why, "timed_revert")
+        version = tx.version(proposal.agent, proposal.version or "")
+        roll_back(tx, version, why, "timed_revert", sessions=len(scores))
         amend(tx, proposal.decision_id, why, outcome=DecisionOutcome.NEUTRAL)
         reverted = tx.get(Proposal, proposal.proposal_id)
         tx.put(msgspec.structs.replace(reverted, work={**reverted.work, NEUTRAL: True}))

@@ -110,15 +110,22 @@ def _undone(view: View, left: Version, wanted: Version, layer: Layer | None) -> 
         ):
             break
         changed = layer is None or newer.manifest.part(layer) != older.manifest.part(layer)
-        if changed and newer.source not in NO_CHANGE:
+        if changed and newer.source not in NO_CHANGE and _still_in(view, left, newer):
             undone.append(newer)
     return tuple(undone)
 
 
+def _still_in(view: View, left: Version, change: Version) -> bool:
+    """Whether no rollback of its layer alone has undone the change already."""
+    if change.layer is None:
+        return True
+    return change.label in {one.label for one in lineage(view, left, change.layer)}
+
+
 def execute_rollback(
-    tx: Transaction, plan: RollbackPlan, *, why: str, detector: str | None = None
+    tx: Transaction, plan: RollbackPlan, *, why: str, detector: str | None = None, sessions: int = 0
 ) -> RollbackResult:
-    """Carry out a plan made in this same transaction."""
+    """Carry out a plan made in this same transaction. `sessions`: how many a detector decided on."""
     cancelled = tuple(
         experiment.experiment_id
         for layer in plan.layers
@@ -132,7 +139,7 @@ def execute_rollback(
             tx.put(msgspec.structs.replace(version, status=VersionStatus.ROLLED_BACK))
     for version in plan.undone:
         _settle_proposal(tx, version, served, why)
-    _write_decision(tx, plan, served, why, detector)
+    _write_decision(tx, plan, served, why=why, detector=detector, sessions=sessions)
     tx.audit("rollback", served.label, {"left": plan.left.label, "restored": served.label, "why": why})
     tx.emit(
         Event(
@@ -198,7 +205,7 @@ def _settle_proposal(tx: Transaction, version: Version, served: Version, why: st
 
 
 def _write_decision(
-    tx: Transaction, plan: RollbackPlan, served: Version, why: str, detector: str | None
+    tx: Transaction, plan: RollbackPlan, served: Version, *, why: str, detector: str | None, sessions: int
 ) -> None:
     layers = plan.layers
     tx.put(
@@ -214,10 +221,11 @@ def _write_decision(
                     "left": plan.left.label,
                     "restored": served.label,
                     "undone": [version.label for version in plan.undone],
+                    "layers": [layer.value for layer in layers],
                 },
             },
             rationale=why,
-            data_points=0,
+            data_points=sessions,
             agent=plan.agent,
             verdict=Verdict.AUTO_APPROVED if detector else Verdict.APPROVED,
             verdict_reason=f"detector {detector}" if detector else f"asked for by {tx.actor}",

@@ -5,6 +5,7 @@ from datetime import timedelta
 from arranged import AGENT, PROMPT, Arranged, session
 
 from prx.domain.changes import Change, StrategyPatch
+from prx.domain.decisions import Decision
 from prx.domain.events import Breaker, Incident
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
@@ -121,6 +122,9 @@ def test_a_certain_drop_of_fitness_is_rolled_back_by_the_watch() -> None:
     assert [i.detector for i in incidents] == ["watch"]
     assert state is ProposalState.ROLLED_BACK
     assert all(value > 0 for value in incidents[0].numbers.values())
+    with arranged.context.ledger.view() as view:
+        rolled = [one for one in view.find(Decision, agent=AGENT) if one.proposal["type"] == "rollback"]
+    assert [one.data_points > 100 for one in rolled] == [True]
 
 
 ROUTING = StrategyPatch(path="automix_threshold", old=0.7, new=0.75)

@@ -195,3 +195,14 @@ def test_a_restored_mix_that_is_left_is_marked_too(ledger: Ledger) -> None:
         assert view.version(AGENT, "v1.4").status is VersionStatus.ROLLED_BACK
         assert view.version(AGENT, "v1.3").status is VersionStatus.ROLLED_BACK
         assert view.version(AGENT, "v1.2").status is VersionStatus.LIVE
+
+
+def test_what_was_undone_already_is_not_named_again_and_every_layer_is(ledger: Ledger) -> None:
+    roll(ledger, layer=Layer.PROMPT)
+    assert "v1.3" not in plan_words(ledger, target="v1.0")
+    result = roll(ledger, target="v1.0")
+    with ledger.view() as view:
+        decision = view.find(Decision, agent=AGENT)[-1]
+    assert decision.proposal["parameters"]["undone"] == ["v1.2", "v1.1"]
+    assert decision.proposal["parameters"]["layers"] == ["prompt", "strategy"]
+    assert set(result.layers) == {Layer.PROMPT, Layer.STRATEGY}
