@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -308,3 +311,48 @@ def test_without_a_key_nothing_is_read_recorded_or_passed_on(tmp_path: Path, ups
             assert answer.status == 401
     assert spooled(tmp_path) == []
     assert not upstream.seen
+
+
+def test_a_gateway_logs_each_request_as_json_without_what_it_said(tmp_path: Path, upstream: Provider) -> None:
+    command = [sys.executable, "-m", "prx.cli", "serve", "--upstream", upstream.url, "--home", str(tmp_path)]
+    command += ["--port", "0", "--no-evolution", "--log-format", "json", "--log-level", "info"]
+    env = {**os.environ, "PRX_CONFIG": ""}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().decode().split()[2]
+        said = {"model": "m", "messages": [{"role": "user", "content": "a private question"}]}
+        headers = {"authorization": f"Bearer {SECRET}", "x-prx-session": "s-1"}
+        answer = POOL.request("POST", f"{url}/chat/completions", json=said, headers=headers)
+        POOL.request("POST", f"{url}/chat/completions", body=b"{", headers=headers)
+        process.terminate()
+        lines = process.stderr.read().decode()
+    assert "private" not in lines
+    assert SECRET not in lines
+    first = next(one for one in map(json.loads, lines.splitlines()) if one["message"] == "request")
+    assert first["record"] == answer.headers["x-prx-record"]
+    assert (first["session"], first["agent"], first["kind"], first["status"]) == (
+        "s-1",
+        "default",
+        "chat",
+        200,
+    )
+    assert 0 <= first["own_ms"] <= first["ms"]
+
+
+def test_the_metrics_tell_our_own_time_apart_from_the_wait_for_the_provider(tmp_path: Path) -> None:
+    with (
+        provider(lambda _seen: whole(completion(), delay=0.3)) as slow,
+        gateway(tmp_path, slow.url) as running,
+    ):
+        for _ in range(3):
+            POOL.request("POST", f"{running.url}/chat/completions", json=CHAT)
+        text = POOL.request("GET", f"{running.url.removesuffix('/v1')}/metrics").data.decode()
+    told = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(told["prx_gateway_overhead_seconds_count"]) == 3
+    waited = float(told["prx_gateway_upstream_first_byte_seconds_sum"])
+    assert waited > 0.8
+    assert float(told["prx_gateway_overhead_seconds_sum"]) < waited / 2
+    assert {"prx_spool_segments", "prx_spool_oldest_waiting_seconds", "prx_gateway_loop_lag_seconds"} <= set(
+        told
+    )

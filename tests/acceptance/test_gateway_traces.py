@@ -33,7 +33,7 @@ from prx.gateway.tokens import parse_tokens
 from prx.gateway.traces import LARGEST_BODY, LARGEST_UNPACKED, Traces
 from prx.ledger.memory import open_memory as memory_ledger
 from prx.records.memory import MemoryRecords
-from prx.spool.writer import OnFull, SpoolRules
+from prx.spool.rules import OnFull, SpoolRules
 
 NOBODY = "http://127.0.0.1:9/v1"
 POOL = urllib3.PoolManager(retries=False)

@@ -33,7 +33,8 @@ from prx.domain.versions import MemoryState, PromptSet, VersionSource
 from prx.ledger.port import Transaction
 from prx.release.applied import current
 from prx.release.promote import new_version
-from prx.spool.writer import SpoolRules, SpoolWriter
+from prx.spool.rules import SpoolRules
+from prx.spool.writer import SpoolWriter
 from prx.wiring.app import App, open_app
 from prx.wiring.paths import spool_folder
 

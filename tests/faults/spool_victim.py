@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from prx.domain.records import Interaction, Message
+from prx.spool.rules import Fsync, SpoolRules
 from prx.spool.ship import ship
-from prx.spool.writer import Fsync, SpoolRules, SpoolWriter
+from prx.spool.writer import SpoolWriter
 
 START = datetime(2026, 12, 1, 8, tzinfo=UTC)
 

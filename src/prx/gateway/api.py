@@ -24,8 +24,8 @@ from prx.gateway.tokens import Scope, bearer
 from prx.gateway.told import feedback_of
 from prx.gateway.traces import PATH as TRACES
 from prx.gateway.traces import Traces
+from prx.gateway.vitals import counters, gauges, problems, spool_health
 from prx.gateway.wire import bounded
-from prx.spool.folder import usage
 
 _LARGEST = 65_536
 
@@ -96,24 +96,14 @@ class Api:
     async def health(self, _request: Request) -> Response:
         """What works and what does not, for people."""
         recorder = self._recorder
-        held = usage(recorder.spool_folder)
-        faults = recorder.runtime.faults.counts
-        counts = recorder.spool.counts
-        problems = []
-        if recorder.poller.failures:
-            problems.append("ledger: cannot be read, the last known is served")
-        if counts.gaps:
-            problems.append("spool: records were not kept")
-        if recorder.journal.unkept:
-            problems.append("journal: requests ran without a slot")
-        problems += [f"{place}: failed {n} times" for place, n in faults.items()]
+        found = problems(recorder)
         return _json(
             {
-                "status": "stopping" if not self.ready else "degraded" if problems else "ok",
-                "problems": problems,
+                "status": "stopping" if not self.ready else "degraded" if found else "ok",
+                "problems": found,
                 "under_way": self._under_way(),
                 "killed": recorder.killed,
-                "spool": {"waiting_bytes": held.waiting, "oldest_waiting": held.oldest_waiting},
+                "spool": spool_health(recorder),
                 "recovered": recorder.recovered,
             }
         )
@@ -124,22 +114,9 @@ class Api:
         if refused is not None:
             return refused
         recorder = self._recorder
-        counts = recorder.spool.counts
-        gauges = {
-            "prx_gateway_in_flight": float(self._under_way()),
-            "prx_gateway_sessions": float(len(recorder.sessions)),
-            "prx_gateway_killed": float(recorder.killed),
-            "prx_spool_waiting_bytes": float(usage(recorder.spool_folder).waiting),
-        }
-        counters = {
-            "prx_spool_records_total": float(counts.written),
-            "prx_spool_shed_total": float(counts.shed),
-            "prx_spool_gaps_total": float(counts.gaps),
-            "prx_ledger_read_failures_total": float(recorder.poller.failures),
-            "prx_gateway_faults_total": float(sum(recorder.runtime.faults.counts.values())),
-            "prx_gateway_recovered_total": float(recorder.recovered),
-        }
-        text = self._metrics.text(recorder.ended, gauges, counters)
+        now = gauges(recorder, self._under_way(), recorder.now())
+        now["prx_gateway_loop_lag_seconds"] = self._metrics.take_lag()
+        text = self._metrics.text(recorder.ended, now, counters(recorder))
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def openapi(self, _request: Request) -> Response:

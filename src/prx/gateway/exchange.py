@@ -1,6 +1,7 @@
 """One request and its answer, from acceptance to its one terminal record."""
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from prx.domain.records import Terminal
 from prx.gateway.answers import Said
 from prx.gateway.identity import Asked, last_user
 from prx.gateway.journal import Open
+from prx.gateway.logs import log_event
 from prx.gateway.metrics import Metrics
 from prx.gateway.recorder import Recorder
 from prx.gateway.shapes import wire_messages
@@ -16,6 +18,8 @@ from prx.gateway.views import Body, Kind
 from prx.gateway.wire import Headers, Receive, Scope, Send, sent_back
 from prx.live.calls import Call
 from prx.live.session import Session
+
+_LOG = logging.getLogger("prx.gateway.requests")
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +47,7 @@ class Exchange:
     left: bool = False
     cut: bool = False
     begun: bool = False
+    status: int | None = None
     said: Said = field(default_factory=Said)
     watcher: "asyncio.Task[None] | None" = None
     ended: bool = False
@@ -54,7 +59,7 @@ class Exchange:
 
     async def start(self, status: int, provider: tuple[tuple[bytes, bytes], ...], *, length: bool) -> None:
         """Send the head of the answer: the provider's headers and ours."""
-        self.begun = True
+        self.begun, self.status = True, status
         headers: Headers = sent_back(provider, length=length) + self.headers()
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -113,6 +118,25 @@ class Exchange:
         if self.watcher is not None:
             self.watcher.cancel()
         self.metrics.overhead.observe(max(0.0, self.own_ms()))
+        if _LOG.isEnabledFor(logging.INFO):
+            self._log()
+
+    def _log(self) -> None:
+        """One line about the request; nothing of what it said."""
+        log_event(
+            _LOG,
+            logging.INFO,
+            "request",
+            record=self.call.id if self.call is not None else None,
+            session=self.session.id if self.session is not None else None,
+            agent=self.agent,
+            kind=self.kind.value,
+            status=self.status,
+            cut=self.cut,
+            left=self.left,
+            ms=round((time.perf_counter() - self.started) * 1000.0, 3),
+            own_ms=round(self.own_ms(), 3),
+        )
 
     def own_ms(self) -> float:
         """Milliseconds spent in the gateway itself so far."""

@@ -4,6 +4,7 @@ The file is mapped into memory, so that a slot costs a copy of its bytes and out
 start reads the journals whose process is gone, and records what was under way there as crashed.
 """
 
+import errno
 import fcntl
 import mmap
 import os
@@ -25,6 +26,7 @@ from prx.spool.redact import CREDENTIALS, redact
 SUFFIX = ".open"
 _SLOT = 1024
 _SLOTS = 4096
+_FEWEST = 16
 _HEAD = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WHY = "the gateway died while this request was under way"
@@ -53,17 +55,15 @@ def storable(text: str) -> str:
 
 
 class Journal:
-    """The requests under way of this process. Raises: OSError when the file cannot be made."""
+    """The requests under way of this process; fewer at once where the disk has no room for all the slots.
+
+    Raises: OSError when the file cannot be made.
+    """
 
     def __init__(self, folder: Path, *, slots: int = _SLOTS) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        name = f"{os.getpid()}-{secrets.token_hex(4)}"
-        staged, self._path = folder / f"{name}.new", folder / f"{name}{SUFFIX}"
-        self._fd = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        os.ftruncate(self._fd, slots * _SLOT)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        self._folder = folder
+        self._fd, self._path, slots = _made(folder, slots)
         self._map = mmap.mmap(self._fd, slots * _SLOT)
-        os.rename(staged, self._path)
         self._free = list(range(slots - 1, -1, -1))
         self.unkept = 0
 
@@ -85,6 +85,7 @@ class Journal:
             self.unkept += 1
             return None
         slot = self._free.pop()
+        self._stay_in_place()
         at = slot * _SLOT
         self._map[at + 1 : at + _HEAD + len(body)] = len(body).to_bytes(2, "big") + body
         # The mark comes last: a slot that is marked is whole.
@@ -97,11 +98,61 @@ class Journal:
             self._map[slot * _SLOT] = 0
             self._free.append(slot)
 
+    def _stay_in_place(self) -> None:
+        """Go on in a new file when ours was removed or moved: nobody would find it after our death."""
+        try:
+            there, here = os.stat(self._path), os.fstat(self._fd)
+            if (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev):
+                return
+        except FileNotFoundError:
+            pass
+        try:
+            size = len(self._map)
+            fd, path, slots = _made(self._folder, size // _SLOT)
+            if slots * _SLOT < size:
+                path.unlink(missing_ok=True)
+                os.close(fd)
+                return
+        except OSError:
+            return
+        fresh = mmap.mmap(fd, size)
+        fresh[:] = self._map[:]
+        self._map.close()
+        os.close(self._fd)
+        self._map, self._fd, self._path = fresh, fd, path
+
     def close(self) -> None:
         """Remove the journal; every request must have left."""
         self._map.close()
         self._path.unlink(missing_ok=True)
         os.close(self._fd)
+
+
+def _made(folder: Path, slots: int) -> tuple[int, Path, int]:
+    """A locked file with all its bytes on the disk, and how many slots it has: writing to a page that the
+    disk has no room for would kill the process."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    name = f"{os.getpid()}-{secrets.token_hex(4)}"
+    staged, path = folder / f"{name}.new", folder / f"{name}{SUFFIX}"
+    fd = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                os.posix_fallocate(fd, 0, slots * _SLOT)
+                break
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or slots <= _FEWEST:
+                    raise
+                os.ftruncate(fd, 0)
+                slots //= 4
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.rename(staged, path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        os.close(fd)
+        raise
+    return fd, path, slots
 
 
 def recover(folder: Path, spool: Path, append: Callable[[Sequence[Record]], None]) -> int:

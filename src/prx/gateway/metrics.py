@@ -40,6 +40,16 @@ class Metrics:
         self.first_byte = Histogram()
         self.prompts: Counter[str] = Counter()
         self.traces: Counter[str] = Counter()
+        self._lag = 0.0
+
+    def lagged(self, seconds: float) -> None:
+        """Note how late the event loop came back to a task that slept: requests waited as long."""
+        self._lag = max(self._lag, seconds)
+
+    def take_lag(self) -> float:
+        """The longest lag since the last call."""
+        lag, self._lag = self._lag, 0.0
+        return lag
 
     def text(
         self, ended: Mapping[str, int], gauges: Mapping[str, float], counters: Mapping[str, float]

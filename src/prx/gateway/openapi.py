@@ -62,6 +62,7 @@ def _paths(guarded: bool) -> dict[str, Any]:
                 "responses": _answers(202, "Ended", (422, 503), guarded),
             }
         },
+        "/v1/traces": {"post": _traces(needs, guarded)},
         "/livez": {"get": _told("isAlive", "The process answers.", "Status", (200,))},
         "/readyz": {
             "get": _told("isReady", "New requests are welcome; 503 while stopping.", "Status", (200, 503))
@@ -86,6 +87,30 @@ def _paths(guarded: bool) -> dict[str, Any]:
             f"/v1/{path}": {"post": _passed(path)} for path in ("chat/completions", "responses", "embeddings")
         },
     }
+
+
+def _traces(needs: list[dict[str, list[str]]], guarded: bool) -> dict[str, Any]:
+    spans = {"type": "object", "properties": {"resourceSpans": {"type": "array"}}}
+    partial = {"type": "object", "properties": {"partialSuccess": {"type": "object"}}}
+    status = {"schema": {"type": "object", "properties": {"message": {"type": "string"}}}}
+    refused = {str(code): _described(code, status) for code in (400, 413, 415, 503)}
+    return {
+        "operationId": "exportTraces",
+        "summary": "OTLP/HTTP: traces of OpenTelemetry, in JSON or protobuf.",
+        "description": "Scope ingest. Only spans of model calls are recorded, each once.",
+        "security": needs,
+        "requestBody": {"required": True, "content": {_JSON: {"schema": spans}}},
+        "responses": {
+            "200": {"description": "Taken, but for what it says.", "content": {_JSON: {"schema": partial}}},
+            **refused,
+            **({str(code): _error() for code in (401, 403)} if guarded else {}),
+        },
+    }
+
+
+def _described(code: int, content: dict[str, Any]) -> dict[str, Any]:
+    what = "Come back later." if code == 503 else "No repetition mends this."
+    return {"description": what, "content": {_JSON: content}}
 
 
 def _passed(path: str) -> dict[str, Any]:
@@ -189,6 +214,8 @@ _SCHEMAS: dict[str, Any] = {
                 {
                     "waiting_bytes": {"type": "integer", "minimum": 0},
                     "oldest_waiting": {"type": ["string", "null"]},
+                    "lost_records": {"type": "integer", "minimum": 0},
+                    "last_lost": {"type": ["string", "null"]},
                 }
             ),
             "recovered": {"type": "integer", "minimum": 0},

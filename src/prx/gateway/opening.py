@@ -17,9 +17,8 @@ from prx.gateway.recorder import Recorder
 from prx.gateway.rules import GatewayRules, check
 from prx.gateway.server import Gateway, listen
 from prx.settings import load
-from prx.spool.content import Content
-from prx.spool.writer import SpoolRules
 from prx.wiring.paths import config_file, prepare_home, spool_folder
+from prx.wiring.spooling import spool_rules
 from prx.wiring.stores import open_ledger
 
 _GARBAGE = 10_000
@@ -42,7 +41,7 @@ def open_gateway(
         spool=spool_folder(home),
         ledger=lambda: open_ledger(settings, home, ids),
         ids=ids,
-        spool_rules=SpoolRules(content=Content(settings.record.content)),
+        spool_rules=spool_rules(settings.record),
     )
     metrics = Metrics()
     return Gateway(rules, recorder, metrics, PromptBook(PromptFiles(home), metrics, now=utc_now, rules=learn))

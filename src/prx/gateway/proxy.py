@@ -80,6 +80,7 @@ class Proxy:
         ours = asked(headers)
         try:
             self._admit(headers, ours)
+            self._has_room()
         except Refused as refused:
             # Not recorded: whoever has no key must not be able to fill the store.
             self._metrics.refused[refused.code] += 1
@@ -123,6 +124,11 @@ class Proxy:
             shown, where = ours.key, "X-PRX-Key"
         if not self._rules.tokens.allows(shown, TokenScope.PROXY):
             raise Refused(401, f"this gateway needs a token with scope proxy in {where}", "invalid_api_key")
+
+    def _has_room(self) -> None:
+        if self._recorder.spool.refuses:
+            message = "this gateway serves no call that it cannot record, and its spool is full; ask later"
+            raise Refused(503, message, "spool_full")
 
     def _exchange(
         self, scope: Scope, receive: Receive, send: Send, *, ours: Asked, body: bytes, started: float
@@ -229,6 +235,7 @@ class Proxy:
                 raise
             self._recorder.runtime.faults.note("relay", error)
             body = openai_error(500, "the gateway failed; the request was recorded", "gateway_error")
+            exchange.status = 500
             await send_json(exchange.send, 500, body, tuple(exchange.headers()))
 
     async def _refuse(self, scope: Scope, send: Send, refused: Refused, body: bytes, ours: Asked) -> None:

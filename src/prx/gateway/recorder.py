@@ -22,7 +22,8 @@ from prx.ledger.port import Ledger
 from prx.live.intent import classify
 from prx.live.poller import ServingPoller
 from prx.live.runtime import Runtime
-from prx.spool.writer import SpoolRules, SpoolWriter
+from prx.spool.rules import SpoolRules
+from prx.spool.writer import SpoolWriter
 
 _LOG = logging.getLogger("prx.gateway")
 SOURCE = "gateway"
@@ -59,7 +60,7 @@ class Recorder:
         # No request waits for the ledger: until it was read, everyone is served as sent.
         self.poller = ServingPoller(self.ledger.read, poll_seconds, first_wait_s=0.0)
         self.runtime = Runtime(
-            Switched(self.poller, self.switch),
+            Switched(self.poller, lambda: self.champion_only),
             self._take,
             ids,
             now,
@@ -74,6 +75,11 @@ class Recorder:
         self._held: list[Record] | None = None
         self._arms: OrderedDict[str, dict[str, tuple[str, str]]] = OrderedDict()
         self._arms_kept = rules.sessions_kept
+
+    @property
+    def champion_only(self) -> bool:
+        """Whether the switch is on, or nothing can be recorded: what is served then is no experiment."""
+        return self.switch.on or self.spool.over
 
     def arms_of(self, session_id: str) -> Mapping[str, tuple[str, str]]:
         """Assigned and served variant of a session by experiment, as they were last recorded."""
@@ -108,7 +114,7 @@ class Recorder:
             self.ended[record.terminal.value] += 1
         elif isinstance(record, SessionStart):
             record = _with_user_as_unit(record)
-        elif isinstance(record, Exposure) and not self.switch.on:
+        elif isinstance(record, Exposure) and not self.champion_only:
             self._note_arm(record)
         if self._held is not None:
             self._held.append(record)

@@ -187,7 +187,7 @@ class Relay:
         exchange.finish()
         code = "upstream_timeout" if late else "upstream_unreachable"
         body = openai_error(status, f"the provider {what}; the request was recorded", code)
-        exchange.begun = True
+        exchange.begun, exchange.status = True, status
         await send_json(exchange.send, status, body, tuple(exchange.headers()))
 
 
@@ -197,7 +197,7 @@ async def say_cut(exchange: Exchange) -> None:
     if exchange.begun:
         await exchange.body(error_line(message, "shutdown") if exchange.streaming else b"")
         return
-    exchange.begun = True
+    exchange.begun, exchange.status = True, 503
     await send_json(exchange.send, 503, openai_error(503, message, "shutdown"), tuple(exchange.headers()))
 
 

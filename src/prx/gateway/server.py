@@ -107,10 +107,13 @@ class Gateway:
                 transport.close()
 
     async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             self._recorder.switch.look()
             self._prompts.look()
+            slept = loop.time()
             await asyncio.sleep(_LOOK_SECONDS)
+            self.metrics.lagged(loop.time() - slept - _LOOK_SECONDS)
 
     async def _hurry_clients(self, server: uvicorn.Server) -> None:
         rules, refused = self._rules, self.metrics.refused

@@ -54,12 +54,12 @@ class KillSwitch:
 
 
 class Switched:
-    """`switched(agent)`: what is served, as killed while the switch is on."""
+    """`switched(agent)`: what is served, as killed while the champion alone may serve."""
 
-    def __init__(self, source: Callable[[str], Serving], switch: KillSwitch) -> None:
-        self._source, self._switch = source, switch
+    def __init__(self, source: Callable[[str], Serving], champion_only: Callable[[], bool]) -> None:
+        self._source, self._champion_only = source, champion_only
 
     def __call__(self, agent: str) -> Serving:
         """Never waits and never raises as long as the source does not."""
         found = self._source(agent)
-        return msgspec.structs.replace(found, killed=True) if self._switch.on else found
+        return msgspec.structs.replace(found, killed=True) if self._champion_only() else found

@@ -381,6 +381,24 @@ class Record:
         keys.OneOf(("full", "redacted", "none")),
     )
     session_idle_minutes: float = key(30.0, "Minutes of silence that end a session", keys.POSITIVE)
+    spool_max_bytes: int = key(
+        1024 * 1024 * 1024,
+        "Bytes that records may take on their way to the store; from 80 % on texts are left out",
+        keys.Between(1024 * 1024),
+    )
+    on_full: str = key(
+        "serve",
+        "When not even envelopes fit: serve the champion and count the gap, or let the gateway refuse",
+        keys.OneOf(("serve", "refuse")),
+    )
+    spool_fsync: str = key(
+        "batch",
+        "batch: what was written survives a power cut 50 ms later; never: when the system likes",
+        keys.OneOf(("batch", "never")),
+    )
+    spool_keep_hours: float = key(
+        72.0, "Hours that records stay in the spool once the store has them", keys.HOURS_OR_ZERO
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,19 @@ class Usage:
 def prepare(folder: Path) -> Path:
     """The folder, made if missing and readable by its owner only. Raises: StoreError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
     except OSError as error:
         raise StoreError(
             f"the spool folder {folder} cannot be made ({error.strerror}); "
             "choose a writable PRX_HOME or change the rights of the folder"
         ) from error
     return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder and the one above it, for their owner only. Raises: OSError."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def segments(folder: Path) -> list[Path]:
@@ -119,20 +125,22 @@ def reclaim(folder: Path, wanted: int) -> int:
     return freed
 
 
-def make_reserve(folder: Path, size: int) -> None:
-    """Preallocate the bytes that keep envelopes when the disk is full; none when there is no room."""
+def make_reserve(folder: Path, size: int) -> bool:
+    """Preallocate the bytes that keep envelopes when the disk is full; False when there is no room."""
     path = folder / RESERVE
     if size <= 0 or path.exists():
-        return
+        return True
     try:
         with open(path, "xb") as file:
             file.write(bytes(size))
     except FileExistsError:
-        return
+        return True
     except OSError as error:
         path.unlink(missing_ok=True)
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
+        return False
+    return True
 
 
 def release_reserve(folder: Path) -> bool:

@@ -18,6 +18,7 @@ from prx.spool.frames import Blank, Frame, Gap, Piece, Tail, pieces
 Append = Callable[[Sequence[Record]], int]
 BATCH = 500
 RETENTION = timedelta(hours=72)
+_TAIL = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,37 @@ def refill(folder: Path, append: Append) -> Shipped:
         for batch in _batches(pieces(_read(segment, 0))):
             _hand_over(segment, batch, run)
     return Shipped(run.records, run.new, damaged=tuple(run.damaged))
+
+
+def has_lost_rows(folder: Path, append: Append) -> bool:
+    """Whether the store misses the newest record of a segment that it had committed, as after a restore.
+
+    Asked by handing that record over again. What is kept in the spool can then be refilled. Raises: what
+    `append` raises.
+    """
+    lost = False
+    for segment in segments(prepare(folder)):
+        position = position_of(segment)
+        if position.committed_at is None or position.held:
+            continue
+        newest = _newest(segment)
+        run = _Run(append)
+        if newest is not None:
+            _hand_over(segment, (newest,), run)
+            lost |= run.new > 0
+    return lost
+
+
+def _newest(segment: Path) -> Frame | None:
+    try:
+        tail = max(0, segment.stat().st_size - _TAIL)
+    except FileNotFoundError:
+        return None
+    for start in (tail, 0) if tail else (0,):
+        found = [piece for piece in pieces(_read(segment, start), start) if isinstance(piece, Frame)]
+        if found:
+            return found[-1]
+    return None
 
 
 def _ship_segment(segment: Path, position: Position, run: _Run, now: datetime) -> bool:

@@ -1,80 +1,29 @@
 """Appends records to this process's own segment; a record is kept once `append` has returned."""
 
 import errno
-import fcntl
 import logging
 import os
-import secrets
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from prx.domain.errors import StoreError
 from prx.domain.records import Record
-from prx.spool.content import Content, envelope, payload
-from prx.spool.folder import SEGMENT, make_reserve, prepare, reclaim, release_reserve, usage
-from prx.spool.frames import MAX_PAYLOAD, frame
+from prx.spool.content import envelope, payload
+from prx.spool.folder import make_folder, make_reserve, prepare, reclaim, release_reserve, usage
+from prx.spool.frames import MAX_PAYLOAD, Frame, frame, pieces
+from prx.spool.gaps import count_gap, make_gaps
+from prx.spool.rules import Fsync, OnFull, SpoolCounts, SpoolFull, SpoolRules
+from prx.spool.segment import Segment, open_segment
 
 _LOG = logging.getLogger("prx.spool")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RESCAN = timedelta(seconds=1)
-
-
-class Fsync(StrEnum):
-    """`batch`: written records reach the disk within `sync_seconds`; `never`: when the system likes."""
-
-    BATCH = "batch"
-    NEVER = "never"
-
-
-class OnFull(StrEnum):
-    """What happens beyond the byte cap: `serve` counts the gap, `refuse` raises SpoolFull."""
-
-    SERVE = "serve"
-    REFUSE = "refuse"
-
-
-class SpoolFull(StoreError):
-    """The spool has no room left, and its operator chose to refuse rather than to lose records."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpoolRules:
-    """Limits of the spool; sizes in bytes. Bodies are shed above `shed_share` of `max_bytes`."""
-
-    content: Content = Content.FULL
-    fsync: Fsync = Fsync.BATCH
-    on_full: OnFull = OnFull.SERVE
-    max_bytes: int = 1024 * 1024 * 1024
-    shed_share: float = 0.8
-    segment_bytes: int = 16 * 1024 * 1024
-    segment_age: timedelta = timedelta(hours=1)
-    reserve_bytes: int = 4 * 1024 * 1024
-    sync_seconds: float = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class SpoolCounts:
-    """What this process wrote: `shed` lost their bodies, `gaps` were not written at all, `refused` are
-    prompt defaults that hold a credential."""
-
-    written: int = 0
-    bytes: int = 0
-    shed: int = 0
-    gaps: int = 0
-    refused: int = 0
-
-
-@dataclass(slots=True)
-class _Segment:
-    fd: int
-    size: int
-    opened_at: datetime
+_ENVELOPE = 65_536  # room for the records of one more call without its bodies
 
 
 class _Framed(NamedTuple):
@@ -92,7 +41,10 @@ class SpoolWriter:
     Raises: StoreError when the folder cannot be written.
     """
 
-    _segment: _Segment | None
+    _segment: Segment | None
+    _over: bool
+    _scarce: bool
+    _looked_at: datetime | None
     _scanned_at: datetime | None
     _syncer: threading.Thread | None
     _dirty: bool
@@ -111,7 +63,8 @@ class SpoolWriter:
         self._renew()
         _renew_in_children(self)
         try:
-            make_reserve(folder, self._rules.reserve_bytes)
+            self._scarce = not make_reserve(folder, self._rules.reserve_bytes)
+            make_gaps(folder)
             self._segment = self._open()
         except OSError as error:
             raise StoreError(
@@ -124,12 +77,27 @@ class SpoolWriter:
         """Counts since this process opened the spool."""
         return SpoolCounts(**self._tally)
 
+    @property
+    def over(self) -> bool:
+        """Whether the last record found no room: what is served meanwhile cannot be recorded."""
+        return self._over
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the operator wants no call served that cannot be recorded, and there is no room for one."""
+        if self._rules.on_full is not OnFull.REFUSE:
+            return False
+        with self._lock:
+            room = self._rules.max_bytes - _ENVELOPE
+            return self._over or (self._held > room and not self._make_room(room))
+
     def append(self, records: Sequence[Record]) -> None:
         """Write the records; on return they survive the death of this process.
 
         Raises: SpoolFull under `on_full = refuse`. Other failures of the disk count as a gap under `serve`.
         """
         with self._lock:
+            self._stay_in_place()
             framed: list[_Framed] = []
             waiting = 0
             try:
@@ -165,6 +133,7 @@ class SpoolWriter:
         with self._lock:
             self._closing.set()
             self._written.set()
+            self._stay_in_place()
             self._seal()
 
     def _append(self, framed: Sequence["_Framed"]) -> None:
@@ -174,7 +143,8 @@ class SpoolWriter:
         except OSError as error:
             if len(framed) > 1:
                 for one in framed:
-                    self._append((one,))
+                    # Once the disk is full, texts must not take the reserve.
+                    self._append((one if one.pressed or not self._scarce else self._without_bodies(one),))
                 return
             self._append_in_need(framed[0], error)
             return
@@ -185,11 +155,15 @@ class SpoolWriter:
         if error.errno not in _NO_ROOM:
             self._refuse(f"writing failed ({error.strerror})")
             return
-        data = frame(payload(envelope(one.record), self._rules.content) or b"")
-        if self._put_from_reserve(data):
-            self._kept(_Framed(one.record, data, True))
+        one = self._without_bodies(one)
+        if self._put_from_reserve(one.data):
+            self._kept(one)
         else:
             self._refuse("the disk is full")
+
+    def _without_bodies(self, one: "_Framed") -> "_Framed":
+        body = payload(envelope(one.record), self._rules.content) or b""
+        return _Framed(one.record, frame(body), True)
 
     def _kept(self, one: "_Framed") -> None:
         tally = self._tally
@@ -199,7 +173,7 @@ class SpoolWriter:
 
     def _framed(self, record: Record, before: int) -> "_Framed | None":
         """The record as it goes to the disk, `before` bytes after what is there; None when it does not."""
-        pressed = self._held > self._shed_at and self._has_pressure()
+        pressed = (self._scarce or self._held > self._shed_at) and self._has_pressure()
         body = payload(envelope(record) if pressed else record, self._rules.content)
         if body is None:
             self._tally["refused"] += 1
@@ -219,19 +193,34 @@ class SpoolWriter:
 
     def _put(self, data: bytes) -> None:
         segment = self._segment = self._segment or self._open()
-        done = 0
-        try:
-            while done < len(data):
-                done += self._write(segment.fd, data[done:] if done else data)
-        except OSError:
-            # Half a frame would read as damage; nobody else writes here, so the end is ours.
-            os.ftruncate(segment.fd, segment.size)
-            raise
-        segment.size += len(data)
+        segment.put(data, self._write)
         self._held += len(data)
         self._dirty = True
+        self._over = False
+
+    def _stay_in_place(self) -> None:
+        """Write what a removed or moved file holds to a new one: its records would be gone with us."""
+        segment = self._segment
+        if segment is None or segment.size == 0 or segment.in_place:
+            return
+        _LOG.error(
+            "spool %s: the folder or its segment was removed; what this process was writing is written "
+            "again, what waited in other segments is gone",
+            self._folder,
+        )
+        held: list[bytes] = []
+        try:
+            held = [piece.payload for piece in pieces(segment.content()) if isinstance(piece, Frame)]
+            self._let_go()
+            self._scanned_at, self._held = None, 0
+            self._put(b"".join(map(frame, held)))
+        except OSError as error:
+            self._lose(len(held), f"writing again failed ({error.strerror})")
+        else:
+            self._tally["rescued"] += len(held)
 
     def _put_from_reserve(self, data: bytes) -> bool:
+        self._scarce, self._looked_at = True, self._now()
         freed = release_reserve(self._folder) or reclaim(self._folder, len(data)) > 0
         if not freed:
             return False
@@ -242,17 +231,37 @@ class SpoolWriter:
         return True
 
     def _refuse(self, why: str) -> None:
+        self._over = True
         if self._rules.on_full is OnFull.REFUSE:
             raise SpoolFull(
                 f"the spool {self._folder} takes no more records: {why}; "
                 "free space, raise record.spool_max_bytes or start the worker that ships it"
             )
+        self._lose(1, why)
+
+    def _lose(self, records: int, why: str) -> None:
+        self._over = True
         if self._tally["gaps"] == 0:
             _LOG.error("spool %s: a record was not kept, %s; serving goes on", self._folder, why)
-        self._tally["gaps"] += 1
+        self._tally["gaps"] += records
+        count_gap(self._folder, self._now(), records)
 
     def _has_pressure(self) -> bool:
-        return not self._make_room(self._shed_at)
+        if self._scarce and not self._has_disk():
+            return True
+        return self._held > self._shed_at and not self._make_room(self._shed_at)
+
+    def _has_disk(self) -> bool:
+        """Whether the disk has room for bodies again; the reserve is for envelopes alone until then."""
+        now = self._now()
+        if self._looked_at is not None and now - self._looked_at < _RESCAN:
+            return False
+        self._looked_at = now
+        disk = os.statvfs(self._folder)
+        free = disk.f_bavail * disk.f_frsize
+        if free > 2 * self._rules.reserve_bytes and free > _ENVELOPE:
+            self._scarce = not make_reserve(self._folder, self._rules.reserve_bytes)
+        return not self._scarce
 
     def _make_room(self, limit: int) -> bool:
         """Whether the folder holds at most `limit` once committed segments are given up, if need be."""
@@ -270,17 +279,16 @@ class SpoolWriter:
         if segment.size >= rules.segment_bytes or self._now() - segment.opened_at >= rules.segment_age:
             self._seal()
 
-    def _open(self) -> _Segment:
-        opened_at = self._now()
-        name = f"{opened_at:%Y%m%dT%H%M%S%f}-{os.getpid()}-{secrets.token_hex(4)}"
-        staged = self._folder / f"{name}.new"
-        fd = os.open(staged, os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        # Locked before it gets its name: a segment without a lock has no writer any more.
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        os.rename(staged, staged.with_suffix(SEGMENT))
-        if self._rules.fsync is Fsync.BATCH:
-            self._sync_folder()
-        return _Segment(fd, 0, opened_at)
+    def _open(self) -> Segment:
+        sync = self._rules.fsync is Fsync.BATCH
+        try:
+            return open_segment(self._folder, self._now(), sync=sync)
+        except FileNotFoundError:
+            # Somebody removed the folder; what they wanted gone is gone, what comes now is kept.
+            make_folder(self._folder)
+            make_reserve(self._folder, self._rules.reserve_bytes)
+            make_gaps(self._folder)
+            return open_segment(self._folder, self._now(), sync=sync)
 
     def _seal(self) -> None:
         if self._segment is None:
@@ -289,22 +297,20 @@ class SpoolWriter:
             if self._rules.fsync is Fsync.BATCH and self._dirty:
                 os.fsync(self._segment.fd)
         finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._segment is not None:
             os.close(self._segment.fd)
             self._segment, self._dirty = None, False
-
-    def _sync_folder(self) -> None:
-        fd = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
         self._segment = None
-        self._dirty = False
+        self._dirty = self._over = False
         self._tally = dict.fromkeys((f.name for f in fields(SpoolCounts)), 0)
-        self._scanned_at = None
+        self._scanned_at = self._looked_at = None
+        self._scarce = False
         self._held = usage(self._folder).total
         self._closing = threading.Event()
         self._written = threading.Event()
@@ -333,6 +339,7 @@ class SpoolWriter:
             try:
                 self.sync()
             except OSError as error:
+                self._tally["unsynced"] += 1
                 _LOG.error(
                     "spool %s: fsync failed (%s); records are in the page cache only", self._folder, error
                 )

@@ -23,7 +23,7 @@ from prx.models.meter import Budget, BudgetNotice, CallMeter, MeteredModel
 from prx.models.port import ChatModel
 from prx.records.port import RecordStore
 from prx.settings import ModelRole, Settings, load
-from prx.spool.ship import Shipped, ship
+from prx.spool.ship import Shipped, has_lost_rows, refill, ship
 from prx.views.fitness import rules_from
 from prx.wiring.auditheads import AuditHeads, Signed, audit_heads
 from prx.wiring.decisionfiles import DecisionFiles, export_rules
@@ -39,6 +39,7 @@ from prx.wiring.paths import (
 )
 from prx.wiring.servedmodels import ServedModels
 from prx.wiring.spend import LedgerUsage, ServingCost
+from prx.wiring.spooling import kept_for
 from prx.wiring.stores import open_ledger, open_records
 
 _LOG = logging.getLogger("prx")
@@ -60,11 +61,29 @@ class App:
 
     def ship(self) -> Shipped:
         """Bring spooled records into the store."""
-        return ship(spool_folder(self.home), self.records.append, now=self.now())
+        return ship(
+            spool_folder(self.home),
+            self.records.append,
+            now=self.now(),
+            retention=kept_for(self.settings.record),
+        )
+
+    def refill_lost(self, report: Report) -> None:
+        """Fill a store that lost rows, as one from a backup has, from what the spool still holds."""
+
+        def fill() -> None:
+            folder = spool_folder(self.home)
+            if has_lost_rows(folder, self.records.append):
+                done = refill(folder, self.records.append)
+                report.add("refill", "records", "done", f"the store had lost rows: {done.new} are back")
+
+        fenced(report, "refill", "records", fill)
 
     def advance(self, *, safety_only: bool = False) -> Report:
         """Ship what was spooled, then do everything that is due; an error of the spool stops nothing."""
         report = Report()
+        if not safety_only:
+            self.refill_lost(report)
         fenced(report, "shipping", "spool", self.ship)
         fenced(report, "erasures", "spool and memory", self.follow_erasures)
         report.extend(self.engine.advance(self.now(), safety_only=safety_only))

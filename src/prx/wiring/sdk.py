@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from prx.domain.ids import Ids, system_ids
 from prx.domain.records import Record
 from prx.domain.serving import Serving
@@ -16,10 +18,10 @@ from prx.ledger.serving import serving
 from prx.live.evolution import Evolution
 from prx.live.poller import ServingPoller
 from prx.settings import Settings, load
-from prx.spool.content import Content
-from prx.spool.writer import SpoolRules, SpoolWriter
+from prx.spool.writer import SpoolWriter
 from prx.wiring.memories import local_recall
 from prx.wiring.paths import config_file, home_folder, prepare_home, spool_folder
+from prx.wiring.spooling import spool_rules
 from prx.wiring.stores import open_ledger
 
 _LOG = logging.getLogger("prx")
@@ -45,7 +47,7 @@ def open_evolution(
     try:
         folder = prepare_home(home_folder(Path(home) if home else None, environment))
         settings = load(config_file(Path(config) if config else None, environment, folder), environment)
-        rules = SpoolRules(content=Content(settings.record.content))
+        rules = spool_rules(settings.record)
         writer = SpoolWriter(spool_folder(folder), now=now, rules=rules)
     except Exception as error:  # noqa: BLE001  whatever is wrong with the folder, the app goes on
         _LOG.error("prx: recording is off: %s", error)
@@ -53,6 +55,11 @@ def open_evolution(
     source = _Champions(settings, folder, ids)
     poller = ServingPoller(source.read, poll_seconds)
     recaller = local_recall(folder, source.ledger)
+
+    def served(agent: str) -> Serving:
+        found = poller(agent)
+        # What cannot be recorded is no experiment.
+        return msgspec.structs.replace(found, killed=True) if writer.over else found
 
     def sink(record: Record) -> None:
         writer.append((record,))
@@ -67,7 +74,7 @@ def open_evolution(
         recaller.close()
         source.close()
 
-    return Evolution(poller, sink, ids=ids, now=now, flush=flush, recaller=recaller, on_close=close)
+    return Evolution(served, sink, ids=ids, now=now, flush=flush, recaller=recaller, on_close=close)
 
 
 def default_evolution() -> Evolution:

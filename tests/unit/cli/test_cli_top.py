@@ -127,7 +127,8 @@ def test_a_file_without_records_is_refused(terminal: Terminal, tmp_path: Path, n
 
 def test_doctor_names_versions_paths_stores_and_models(terminal: Terminal) -> None:
     rows = {row["check"]: row for row in json.loads(terminal("doctor", "--json").out)}
-    assert set(rows) == {"versions", "configuration", "models", "home", "records", "agents", "audit chain"}
+    own = {"versions", "configuration", "models", "spool", "home", "records", "agents", "audit chain"}
+    assert set(rows) == own
     assert rows["agents"]["seen"] == "default v1.1"
     assert "120 sessions" in rows["records"]["seen"]
     assert {row["answer"] for row in rows.values()} == {"ok"}

@@ -1,6 +1,7 @@
 """Requests under way survive their process, and are recorded once."""
 
 import fcntl
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from prx.domain.records import Interaction, Record, Terminal
 from prx.gateway import journal as module
 from prx.gateway.journal import Journal, Open, recover
-from prx.spool.writer import SpoolRules, SpoolWriter
+from prx.spool.rules import SpoolRules
+from prx.spool.writer import SpoolWriter
 
 NOW = datetime(2026, 12, 1, 8, tzinfo=UTC)
 
@@ -110,3 +112,25 @@ def test_a_very_long_model_name_is_cut(tmp_path: Path, kept: list[Record]) -> No
     assert victim.journal.enter(opened("r0", model="m" * 5000)) is not None
     victim.die()
     assert recovered(tmp_path, kept) == 1
+
+
+@pytest.mark.parametrize("whole_home", [False, True])
+def test_a_journal_that_was_removed_goes_on_in_a_new_file(
+    tmp_path: Path, kept: list[Record], whole_home: bool
+) -> None:
+    home = tmp_path / "home"
+    victim = Dies(home / "gateway")
+    victim.journal.enter(opened("r0"))
+    shutil.rmtree(home) if whole_home else [path.unlink() for path in (home / "gateway").iterdir()]
+    slot = victim.journal.enter(opened("r1"))
+    victim.journal.leave(slot)
+    victim.journal.enter(opened("r2"))
+    victim.die()
+    assert recover(home / "gateway", home / "spool", kept.extend) == 2
+    assert sorted(r.record_id for r in kept) == ["r0", "r2"]
+
+
+def test_every_slot_of_a_journal_has_its_place_on_the_disk(tmp_path: Path) -> None:
+    Journal(tmp_path, slots=64)
+    [path] = tmp_path.iterdir()
+    assert path.stat().st_blocks * 512 >= 64 * module._SLOT

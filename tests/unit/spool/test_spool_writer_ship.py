@@ -1,5 +1,7 @@
+import contextlib
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,8 +16,10 @@ from prx.domain.times import to_micros
 from prx.spool.erase import erase
 from prx.spool.folder import RESERVE, Position, position_of, segments, usage
 from prx.spool.frames import HEADER_BYTES, Blank, Frame, blank_header, frame, pieces
-from prx.spool.ship import refill, ship
-from prx.spool.writer import Fsync, OnFull, SpoolFull, SpoolRules, SpoolWriter
+from prx.spool.gaps import Gaps, gaps_of
+from prx.spool.rules import Fsync, OnFull, SpoolFull, SpoolRules
+from prx.spool.ship import has_lost_rows, refill, ship
+from prx.spool.writer import SpoolWriter
 
 QUIET = SpoolRules(fsync=Fsync.NEVER, reserve_bytes=0)
 
@@ -414,3 +418,127 @@ def test_an_erasure_cut_off_inside_a_record_is_finished_by_the_next(
     assert not any(left[begin : second.end])
     assert left[: first.end] == data[: first.end]
     assert ship(tmp_path, store.append, now=clock()).records == 2
+
+
+@pytest.mark.parametrize("how", ["removed", "moved", "folder removed", "home removed"])
+def test_a_spool_that_is_removed_under_a_running_app_loses_no_record_that_was_not_shipped(
+    tmp_path: Path, clock: Clock, store: Store, how: str
+) -> None:
+    folder = tmp_path / "home" / "spool"
+    spool = writer(folder, clock)
+    spool.append([interaction("a"), interaction("b")])
+    [segment] = segments(folder)
+    if how == "removed":
+        segment.unlink()
+    elif how == "moved":
+        (tmp_path / "home").rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(folder if how == "folder removed" else folder.parent)
+    spool.append([interaction("c")])
+    ship(folder, store.append, now=START)
+    assert list(store.kept) == ["a", "b", "c"]
+    assert (spool.counts.rescued, spool.counts.gaps) == (2, 0)
+    assert folder.stat().st_mode & 0o077 == folder.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_spool_that_is_removed_before_it_is_closed_is_written_again(
+    tmp_path: Path, clock: Clock, store: Store
+) -> None:
+    spool = writer(tmp_path / "spool", clock)
+    spool.append([interaction("a")])
+    shutil.rmtree(tmp_path / "spool")
+    spool.close()
+    ship(tmp_path / "spool", store.append, now=START)
+    assert list(store.kept) == ["a"]
+    shutil.rmtree(tmp_path / "spool")
+    spool.append([interaction("b")])
+    assert [path.parent for path in segments(tmp_path / "spool")] == [tmp_path / "spool"]
+
+
+def test_a_folder_that_cannot_be_made_again_counts_what_was_lost(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = writer(tmp_path / "spool", clock)
+    spool.append([interaction("a"), interaction("b")])
+    shutil.rmtree(tmp_path / "spool")
+    (tmp_path / "spool").write_text("in the way")
+    spool.append([interaction("c")])
+    assert (spool.counts.rescued, spool.counts.gaps, spool.over) == (0, 3, True)
+    assert "was removed" in caplog.text
+
+
+def test_lost_records_are_counted_for_all_processes_and_over_restarts(tmp_path: Path, clock: Clock) -> None:
+    for _ in range(2):
+        spool = SpoolWriter(tmp_path, now=clock, rules=QUIET, write=Disk(room=100).write)
+        spool.append([interaction("a"), interaction("b")])
+        assert spool.over
+        spool.close()
+    assert gaps_of(tmp_path) == Gaps(4, START)
+    (tmp_path / "gaps.bin").write_bytes(b"damaged")
+    assert gaps_of(tmp_path) == Gaps()
+
+
+def test_a_spool_has_room_again_as_soon_as_a_record_was_kept(tmp_path: Path, clock: Clock) -> None:
+    disk = Disk(room=0)
+    spool = SpoolWriter(tmp_path, now=clock, rules=QUIET, write=disk.write)
+    spool.append([interaction("a")])
+    assert spool.over
+    disk.room = 10_000
+    spool.append([interaction("b")])
+    assert not spool.over
+
+
+def test_only_an_operator_who_wants_it_has_calls_refused(tmp_path: Path, clock: Clock) -> None:
+    for on_full in OnFull:
+        spool = writer(tmp_path / on_full.value, clock, max_bytes=70_000, on_full=on_full)
+        assert not spool.refuses
+        with contextlib.suppress(SpoolFull):
+            spool.append([interaction(name, text="x" * 1000) for name in names(60)])
+        clock.forward(seconds=2)
+        assert spool.refuses is (on_full is OnFull.REFUSE)
+
+
+def test_a_store_that_lost_its_newest_rows_is_noticed_and_a_whole_one_is_left_alone(
+    tmp_path: Path, clock: Clock, store: Store
+) -> None:
+    spool = writer(tmp_path, clock, segment_bytes=4_000)
+    for name in names(60):
+        spool.append([interaction(name, text="x" * 300)])
+        clock.forward(seconds=1)
+    spool.close()
+    ship(tmp_path, store.append, now=clock())
+    before = len(store.handed_over)
+    assert not has_lost_rows(tmp_path, store.append)
+    assert len(store.handed_over) - before == len(segments(tmp_path))
+    for name in names(60)[40:]:
+        del store.kept[name]
+    assert has_lost_rows(tmp_path, store.append)
+    refill(tmp_path, store.append)
+    assert sorted(store.kept) == sorted(names(60))
+
+
+def test_the_reserve_is_for_envelopes_until_the_disk_has_room_again(
+    tmp_path: Path, clock: Clock, store: Store
+) -> None:
+    disk = Disk(room=1_500)
+    rules = SpoolRules(fsync=Fsync.NEVER, reserve_bytes=4096)
+    spool = SpoolWriter(tmp_path, now=clock, rules=rules, write=disk.write)
+    spool.append([interaction("a", text="x" * 1000)])
+
+    def write(fd: int, data: bytes) -> int:
+        if not (tmp_path / RESERVE).exists() and disk.room <= 1_500:
+            disk.room = 4096  # the disk gets its reserve back when the file goes
+        return disk.write(fd, data)
+
+    spool._write = write
+    for name in names(6, "b"):
+        spool.append([interaction(name, text="x" * 1000)])
+    clock.forward(seconds=2)
+    disk.room = 100_000
+    spool.append([interaction("c", text="x" * 1000)])
+    assert (tmp_path / RESERVE).exists()
+    ship(tmp_path, store.append, now=START)
+    kept = [
+        (r.record_id, len(r.messages[0].content)) for r in store.kept.values() if isinstance(r, Interaction)
+    ]
+    assert kept == [("a", 1000), *((name, 0) for name in names(6, "b")), ("c", 1000)]

@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
@@ -13,25 +12,19 @@ from prx.cli.output import Column, table
 from prx.domain.errors import EvolutionError
 from prx.settings import Settings, settings_hash
 from prx.views.audit import verify
+from prx.wiring.checkup import Checked, check_files, check_spool
+from prx.wiring.paths import home_folder
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """One check: `ok`, `warning` or `failed`, and what was seen."""
-
-    check: str
-    answer: str
-    seen: str
 
 
 @click.command(cls=Leaf)
 @click.pass_context
 def doctor(context: click.Context) -> None:
-    """Check versions, configuration, stores and models.
+    """Check versions, configuration, models, spool and stores.
 
-    Exit code 3 when a check fails.
+    Every database file and every segment of the spool is read whole, which takes its time where they are
+    large. Exit code 3 when a check fails.
     """
     call = Call.of(context)
     rows = [Checked("versions", "ok", _versions())]
@@ -39,6 +32,10 @@ def doctor(context: click.Context) -> None:
     if settings is not None:
         rows += [Checked("configuration", "warning", note) for note in settings.notes]
         rows.append(_models(settings))
+        home = home_folder(call.home, call.outside.env)
+        # Before anything is shipped: what is wrong with the spool is to be seen as it is.
+        rows.append(check_spool(home, call.now))
+        rows += check_files(settings, home)
         _stores(call, rows)
     call.answer(
         rows,

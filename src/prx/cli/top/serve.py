@@ -31,6 +31,20 @@ from prx.domain.errors import SettingsError
 @click.option(
     "--drain", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to stop in."
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="Shape of the log.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning", "error")),
+    default="warning",
+    show_default=True,
+    help="From which level on events are logged, on standard error; info has a line per request.",
+)
 @click.pass_context
 def serve(
     context: click.Context,
@@ -43,12 +57,15 @@ def serve(
     upstream_key: str | None,
     tokens: str | None,
     drain: float,
+    log_format: str,
+    log_level: str,
 ) -> None:
     """Run the gateway in front of a provider.
 
     It is OpenAI-compatible and records every request. Point the client's base URL at it; nothing of a
     request changes until a prompt is accepted.
     """
+    from prx.gateway.logs import log_to_stderr
     from prx.gateway.opening import serve as run
     from prx.gateway.rules import GatewayRules, KeyMode
     from prx.gateway.tokens import Tokens, parse_tokens
@@ -56,6 +73,7 @@ def serve(
 
     call = Call.of(context)
     env = call.outside.env
+    log_to_stderr(shape=log_format, level=log_level)
     rules = GatewayRules(
         upstream=upstream,
         home=prepare_home(home_folder(call.home, env)),
