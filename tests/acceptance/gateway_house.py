@@ -20,9 +20,11 @@ from aiohttp import web
 from prx.domain.codec import decode
 from prx.domain.records import Interaction, Record
 from prx.gateway.opening import open_gateway
+from prx.gateway.policy import Policy
 from prx.gateway.prompts.learner import LearnRules
 from prx.gateway.rules import GatewayRules
 from prx.gateway.server import Gateway, listen
+from prx.settings.gateway import GatewayPolicy
 from prx.spool.folder import segments
 from prx.spool.frames import Frame, pieces
 from prx.wiring.paths import spool_folder
@@ -179,7 +181,9 @@ def gateway(
     env: Mapping[str, str] | None = None,
     **rules: Any,
 ) -> Iterator[Running]:
-    rules = {"port": 0, "drain_seconds": 5.0} | rules
+    # Tests of what a client gets count what the provider was asked: once, unless they say otherwise.
+    plain = Policy(GatewayPolicy(retries=0)) if config is None else None
+    rules = {"port": 0, "drain_seconds": 5.0, "policy": plain} | rules
     chosen = GatewayRules(upstream=upstream, home=home, **rules)
     listener = listen(chosen)
     loop = _Loop()

@@ -204,7 +204,8 @@ def test_each_try_of_the_clients_own_retries_has_its_record(gate: Front) -> None
 
     def script(seen: Seen) -> Reply:
         if len(answered) < 2:
-            return whole({"error": {"message": "overloaded", "type": "server_error"}}, status=503)
+            # One of those that the gateway leaves to its client.
+            return whole({"error": {"message": "overloaded", "type": "server_error"}}, status=520)
         return model(seen)
 
     gate.upstream.script = script

@@ -8,10 +8,12 @@ from typing import Any
 
 from prx.domain.records import Terminal
 from prx.gateway.answers import Said
+from prx.gateway.attempts import Attempts
 from prx.gateway.identity import Asked, last_user
 from prx.gateway.journal import Open
 from prx.gateway.logs import log_event
 from prx.gateway.metrics import Metrics
+from prx.gateway.policy import Target
 from prx.gateway.recorder import Recorder
 from prx.gateway.shapes import wire_messages
 from prx.gateway.views import Body, Kind
@@ -20,6 +22,7 @@ from prx.live.calls import Call
 from prx.live.session import Session
 
 _LOG = logging.getLogger("prx.gateway.requests")
+_SHOULD_RETRY = b"x-should-retry"
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +40,7 @@ class Exchange:
     owner: str
     ours: Asked
     view: Body | None
+    target: Target
     started: float
     task: "asyncio.Task[Any] | None"
     session: Session | None = None
@@ -48,6 +52,7 @@ class Exchange:
     cut: bool = False
     begun: bool = False
     status: int | None = None
+    attempts: Attempts | None = None
     said: Said = field(default_factory=Said)
     watcher: "asyncio.Task[None] | None" = None
     ended: bool = False
@@ -60,7 +65,10 @@ class Exchange:
     async def start(self, status: int, provider: tuple[tuple[bytes, bytes], ...], *, length: bool) -> None:
         """Send the head of the answer: the provider's headers and ours."""
         self.begun, self.status = True, status
-        headers: Headers = sent_back(provider, length=length) + self.headers()
+        headers: Headers = sent_back(provider, length=length)
+        if self.attempts is not None and self.attempts.spent:
+            headers = [one for one in headers if one[0] != _SHOULD_RETRY]
+        headers += self.headers()
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def body(self, piece: bytes, *, more: bool = False) -> None:
@@ -77,7 +85,7 @@ class Exchange:
         call = self.call = session.call(
             model=model,
             messages=wire_messages(messages),
-            provider=self.recorder.provider,
+            provider=self.target.provider,
             tools=view.has_tools if view is not None else False,
             streamed=self.streaming,
             ref=self.ours.ref,
@@ -145,6 +153,9 @@ class Exchange:
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Response headers: record and session, experiments with arms, and our overhead so far."""
         out = [(b"x-prx-overhead-ms", b"%.3f" % self.own_ms())]
+        if self.attempts is not None and self.attempts.spent:
+            # Clients that try again by themselves would multiply what we did.
+            out.append((_SHOULD_RETRY, b"false"))
         if self.call is not None and self.session is not None:
             out.append((b"x-prx-record", self.call.id.encode()))
             out.append((b"x-prx-session", _header(self.session.id)))

@@ -1,6 +1,7 @@
 """Opens a gateway over a state folder: configuration, spool, ledger, prompts."""
 
 import asyncio
+import dataclasses
 import gc
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ import uvloop
 from prx.domain.ids import system_ids
 from prx.domain.times import utc_now
 from prx.gateway.metrics import Metrics
+from prx.gateway.policy import Policy
 from prx.gateway.prompts.book import PromptBook
 from prx.gateway.prompts.learner import LearnRules
 from prx.gateway.prompts.store import PromptFiles
@@ -35,6 +37,7 @@ def open_gateway(
     check(rules)
     home = prepare_home(rules.home)
     settings = load(config_file(config, env, home), env)
+    rules = dataclasses.replace(rules, policy=rules.policy or Policy(settings.gateway))
     ids = system_ids()
     recorder = Recorder(
         rules,

@@ -12,23 +12,28 @@ from prx.domain.records import Terminal
 from prx.gateway.exchange import Exchange
 from prx.gateway.identity import Asked, agent_of, asked, identify
 from prx.gateway.metrics import Metrics
+from prx.gateway.policy import AUTO
 from prx.gateway.recorder import Recorder
 from prx.gateway.relay import Relay, say_cut
 from prx.gateway.replies import openai_error, send_json
 from prx.gateway.rules import GatewayRules, KeyMode
+from prx.gateway.shapes import wire_messages
 from prx.gateway.tokens import Scope as TokenScope
 from prx.gateway.tokens import bearer
 from prx.gateway.upstream import Upstream, checked_path
-from prx.gateway.views import KIND_OF_PATH, Body, Kind, inflated, read_body
+from prx.gateway.views import KIND_OF_PATH, Body, Kind, inflated, read_body, with_model
 from prx.gateway.wire import Headers, Receive, Scope, Send, header
+from prx.live.intent import classify
 from prx.live.session import Session
-from prx.live.shapes import cut
+from prx.live.shapes import cut, last_user_text
 
 _WATCH_EVERY = 0.05
 # Others are of no use to an API, and TRACE would show a client what the provider was sent: our key.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _MOST_AGENTS = 200
 _LONGEST_PATH = 512
+_NO_MODEL = "model_not_found"
+_BYTES_PER_TOKEN = 4
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -72,7 +77,19 @@ class Proxy:
             late = time.perf_counter() - _WATCH_EVERY
             for exchange in self.under_way:
                 if exchange.watcher is None and exchange.started < late:
-                    exchange.watcher = asyncio.create_task(_gone(exchange))
+                    exchange.watcher = asyncio.create_task(self._gone(exchange))
+
+    async def _gone(self, exchange: Exchange) -> None:
+        """Once its client went away, cancel the request, or let it go on for the record."""
+        message = await exchange.receive()
+        if message["type"] != "http.disconnect" or exchange.ended or exchange.task is None:
+            return
+        if self._recorder.policy.continues(exchange.scope["path"]):
+            if exchange.call is not None:
+                exchange.call.note(client_left=True)
+            return
+        exchange.left = True
+        exchange.task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; whatever fails, the client gets an answer and the record its end."""
@@ -147,6 +164,11 @@ class Proxy:
                 raise Refused(400, f"more than {_MOST_AGENTS} agents were named", "too_many_agents")
             self._agents.add(agent)
         kind = posted if scope["method"] == "POST" else Kind.OTHER
+        view = None if kind is Kind.OTHER else self._view(headers, body)
+        if view is not None and view.model == AUTO and (ours.coded or not self._recorder.policy.auto_model):
+            raise Refused(
+                404, f"{AUTO} needs models in the gateway's configuration, and a plain body", _NO_MODEL
+            )
         return Exchange(
             recorder=self._recorder,
             metrics=self._metrics,
@@ -158,7 +180,8 @@ class Proxy:
             agent=agent,
             owner=f"{header(headers, b'authorization') or ''}\0{agent}",
             ours=ours,
-            view=None if kind is Kind.OTHER else self._view(headers, body),
+            view=view,
+            target=self._recorder.default,
             started=started,
             task=asyncio.current_task(),
         )
@@ -185,6 +208,8 @@ class Proxy:
             passed: dict[str, Any] = {"path": cut(exchange.path.decode("latin-1"), _LONGEST_PATH)}
             passed["method"] = exchange.scope["method"]
             session = recorder.sessions.passed_on(exchange.agent)
+            if view is not None:
+                body = self._directed(exchange, None, view, body)
             exchange.accept(session, messages=_embedded(view), extra=passed)
             return body
         user = ours.user or (view.user_named if view is not None else None)
@@ -197,13 +222,33 @@ class Proxy:
             extra["body_bytes"] = len(body)
         elif not embeds and not ours.coded:
             body = self._prompts.apply(session, exchange.agent, user, view, body)
+        if view is not None:
+            body = self._directed(exchange, session, view, body)
         said = _embedded(view) if embeds else () if view is None else view.said
         exchange.accept(session, messages=said, extra=extra)
+        return body
+
+    def _directed(self, exchange: Exchange, session: Session | None, view: Body, body: bytes) -> bytes:
+        """Choose the model where the client leaves it to us, and the provider of the model; the body."""
+        policy, model = self._recorder.policy, view.model
+        if model == AUTO:
+            model = policy.auto_model
+            if session is not None:
+                said = wire_messages(view.said)
+                tool_result = bool(said) and said[-1].role == "tool"
+                intent = classify(last_user_text(said), tools=view.has_tools, tool_result=tool_result)
+                tokens = len(body) // _BYTES_PER_TOKEN
+                model = session.route(intent, default=model, models=policy.candidates, tokens=tokens)
+            body, view.model = with_model(body, AUTO, model), model
+        if isinstance(model, str):
+            exchange.target = policy.target(model) or self._recorder.default
         return body
 
     def _accept_bare(self, exchange: Exchange, body: bytes) -> bytes:
         """The record of a request that could not be read as it should: it is served and counted."""
         if exchange.call is None:
+            if exchange.view is not None:
+                body = self._directed(exchange, None, exchange.view, body)
             session = self._recorder.sessions.passed_on(exchange.agent)
             exchange.accept(session, messages=(), extra={"body_bytes": len(body)})
         return body
@@ -299,14 +344,6 @@ def _place(raw: bytes) -> tuple[str | None, bytes, Kind]:
         agent, path = name.decode("latin-1"), slash + rest
     kind = KIND_OF_PATH.get(path[3:].decode("latin-1"), Kind.OTHER) if path[:4] == b"/v1/" else Kind.OTHER
     return agent, path, kind
-
-
-async def _gone(exchange: Exchange) -> None:
-    """Cancel the request once its client went away."""
-    message = await exchange.receive()
-    if message["type"] == "http.disconnect" and not exchange.ended and exchange.task is not None:
-        exchange.left = True
-        exchange.task.cancel()
 
 
 def _embedded(view: Body | None) -> Any:

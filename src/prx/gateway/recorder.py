@@ -15,6 +15,7 @@ from prx.domain.records import Exposure, Interaction, Record, SessionStart, Term
 from prx.domain.times import utc_now
 from prx.gateway.identity import Continuations
 from prx.gateway.journal import Journal, recover
+from prx.gateway.policy import Policy, Target
 from prx.gateway.rules import GatewayRules
 from prx.gateway.serving import KillSwitch, LedgerReader, Switched
 from prx.gateway.sessions import LiveSessions
@@ -47,7 +48,8 @@ class Recorder:
         poll_seconds: float = 0.5,
     ) -> None:
         self.now, self.spool_folder = now, spool
-        self.provider = provider_of(rules.upstream)
+        self.policy = rules.policy or Policy()
+        self.default = Target(rules.upstream, provider_of(rules.upstream), rules.upstream_key)
         ids = ids or system_ids()
         self.spool = SpoolWriter(spool, now=now, rules=spool_rules or SpoolRules())
         folder = rules.home / "gateway"
@@ -65,7 +67,7 @@ class Recorder:
             ids,
             now,
             time.perf_counter,
-            Prices(),
+            Prices(self.policy.prices(self.default.provider)),
             classify,
             source=SOURCE,
         )

@@ -4,27 +4,33 @@ import time
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
 
 from prx.gateway.answers import StreamAnswer, stream_answer, tell_error, tell_whole
+from prx.gateway.attempts import Attempts, deadline
 from prx.gateway.exchange import Exchange
 from prx.gateway.metrics import Metrics
+from prx.gateway.policy import Policy, Target
 from prx.gateway.replies import error_line, openai_error, send_json
 from prx.gateway.rules import GatewayRules
 from prx.gateway.sse import Event, EventReader
-from prx.gateway.upstream import Upstream
+from prx.gateway.upstream import Upstream, url_of
 from prx.gateway.views import Kind, inflated, with_usage
 from prx.gateway.wire import sent_on
 
+_Place = tuple[str, URL, CIMultiDict[str]]
 _ERROR_HEAD = 65_536
 _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 class Relay:
-    """One provider. What it answers passes untouched, but for the usage chunk that only we asked for."""
+    """Asks providers. What they answer passes untouched, but for the usage chunk that only we asked for."""
 
     def __init__(self, rules: GatewayRules, upstream: Upstream, metrics: Metrics) -> None:
         self._rules, self._upstream, self._metrics = rules, upstream, metrics
-        self._asks_usage = rules.ask_usage
+        self._policy = rules.policy or Policy()
+        self._no_usage: set[Target] = set()
 
     async def forward(self, exchange: Exchange, body: bytes) -> None:
         """Ask the provider, and answer the client with what it says."""
@@ -33,10 +39,12 @@ class Relay:
             answer, asked_usage = await self._ask(exchange, body)
         except _BROKEN as error:
             exchange.waited += time.perf_counter() - began
+            _note_attempts(exchange)
             await self._no_answer(exchange, error)
             return
         wait = time.perf_counter() - began
         exchange.waited += wait
+        _note_attempts(exchange)
         self._metrics.first_byte.observe(wait * 1000.0)
         try:
             inference = exchange.kind in (Kind.CHAT, Kind.RESPONSES)
@@ -55,15 +63,14 @@ class Relay:
     async def _ask(self, exchange: Exchange, body: bytes) -> tuple[aiohttp.ClientResponse, bool]:
         """The provider's answer, and whether it was asked for usage on our own account."""
         view, scope = exchange.view, exchange.scope
-        headers = sent_on(
-            scope["headers"], streaming=exchange.streaming, authorization=self._rules.upstream_key
-        )
-        place = (scope["method"], exchange.path, scope["query_string"], headers)
-        own = self._asks_usage and exchange.kind is Kind.CHAT and exchange.streaming
-        if not own or view is None or view.wants_usage or exchange.ours.coded:
-            return await self._upstream.send(*place, body), False
+        target, streaming = exchange.target, exchange.streaming
+        headers = sent_on(scope["headers"], streaming=streaming, authorization=target.authorization)
+        place = (scope["method"], url_of(target.url, exchange.path, scope["query_string"]), headers)
+        own = streaming and exchange.kind is Kind.CHAT and self._rules.ask_usage
+        if not own or view is None or view.wants_usage or exchange.ours.coded or target in self._no_usage:
+            return await self._tried(exchange, place, body), False
         asking = with_usage(body, view)
-        answer = await self._upstream.send(*place, asking)
+        answer = await self._tried(exchange, place, asking)
         if asking is body:
             return answer, False
         if answer.status != 400:
@@ -72,8 +79,18 @@ class Relay:
         if b"stream_options" not in said and b"include_usage" not in said:
             return answer, True
         # This provider does not know stream options: ask as the client did, now and from here on.
-        self._asks_usage = False
-        return await self._upstream.send(*place, body), False
+        self._no_usage.add(target)
+        return await self._tried(exchange, place, body), False
+
+    async def _tried(self, exchange: Exchange, place: _Place, body: bytes) -> aiohttp.ClientResponse:
+        """The provider's answer, after as many tries as policy and client allow."""
+        policy = self._policy
+        if exchange.kind is Kind.OTHER or policy.retries == 0:
+            return await self._upstream.send(*place, body)
+        if exchange.attempts is None:
+            until = deadline(exchange.scope["headers"], time.monotonic())
+            exchange.attempts = Attempts(policy.retries, until, policy.retry_wait)
+        return await exchange.attempts.ask(lambda: self._upstream.send(*place, body))
 
     async def _whole(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
         began = time.perf_counter()
@@ -199,6 +216,11 @@ async def say_cut(exchange: Exchange) -> None:
         return
     exchange.begun, exchange.status = True, 503
     await send_json(exchange.send, 503, openai_error(503, message, "shutdown"), tuple(exchange.headers()))
+
+
+def _note_attempts(exchange: Exchange) -> None:
+    if exchange.attempts is not None and exchange.attempts.count > 1 and exchange.call is not None:
+        exchange.call.note(attempts=exchange.attempts.count)
 
 
 def _shown(events: list[Event], told: StreamAnswer) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from prx.domain.errors import SettingsError
+from prx.gateway.policy import Policy
 from prx.gateway.tokens import Scope, Tokens
 
 DEFAULT_PORT = 3120
@@ -28,9 +29,9 @@ class GatewayRules:
     `upstream`: base URL of an OpenAI-compatible provider, such as `https://api.openai.com/v1`.
     `drain_seconds`: how long requests under way may go on after the stop signal; `cut_seconds`: how long
     those cut then may take to leave. `recorded_bytes`: of a request or an answer beyond it the envelope
-    alone is recorded. `idle_seconds`: longest silence of the provider. `head_seconds`, `body_seconds`: how
-    long a client may take to send the head and the body of a request; `stall_seconds`: for how long it may
-    take nothing of its answer.
+    alone is recorded. `policy`: None takes that of the configuration. `idle_seconds`: longest silence of
+    the provider. `head_seconds`, `body_seconds`: how long a client may take to send the head and the body
+    of a request; `stall_seconds`: for how long it may take nothing of its answer.
     """
 
     upstream: str
@@ -51,6 +52,7 @@ class GatewayRules:
     cut_seconds: float = 5.0
     sessions_kept: int = 8192
     ask_usage: bool = True
+    policy: Policy | None = None
 
 
 def check(rules: GatewayRules) -> None:

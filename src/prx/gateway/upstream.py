@@ -14,11 +14,9 @@ _SKIPPED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
 class Upstream:
-    """Sends requests to the provider. Redirects are not followed: they pass to the client as they are."""
+    """Sends requests to a provider. Redirects are not followed: they pass to the client as they are."""
 
     def __init__(self, rules: GatewayRules) -> None:
-        self._base = rules.upstream.rstrip("/")
-        self._root = self._base.removesuffix("/v1")
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=rules.connect_seconds, sock_read=rules.idle_seconds
         )
@@ -33,15 +31,14 @@ class Upstream:
             max_line_size=65_536,
             max_field_size=65_536,
         )
-        self.url = lru_cache(maxsize=256)(self._url)
 
     async def send(
-        self, method: str, path: bytes, query: bytes, headers: CIMultiDict[str], body: bytes
+        self, method: str, url: URL, headers: CIMultiDict[str], body: bytes
     ) -> aiohttp.ClientResponse:
         """The provider's answer, its body unread. Raises: aiohttp.ClientError, TimeoutError."""
         return await self._session.request(
             method,
-            self.url(path, query),
+            url,
             headers=headers,
             data=body or None,
             allow_redirects=False,
@@ -51,12 +48,16 @@ class Upstream:
         """Close all connections."""
         await self._session.close()
 
-    def _url(self, path: bytes, query: bytes) -> URL:
-        under = path == _PREFIX or path.startswith(_PREFIX + b"/")
-        target = self._base + _ascii(path[len(_PREFIX) :]) if under else self._root + _ascii(path)
-        if query:
-            target += "?" + _ascii(query)
-        return URL(target, encoded=True)
+
+@lru_cache(maxsize=256)
+def url_of(base: str, path: bytes, query: bytes) -> URL:
+    """Where a path of ours is with the provider whose base URL is `base`."""
+    base = base.rstrip("/")
+    under = path == _PREFIX or path.startswith(_PREFIX + b"/")
+    target = base + _ascii(path[len(_PREFIX) :]) if under else base.removesuffix("/v1") + _ascii(path)
+    if query:
+        target += "?" + _ascii(query)
+    return URL(target, encoded=True)
 
 
 def checked_path(path: bytes) -> bytes:

@@ -15,6 +15,7 @@ _USAGE_ASKED = b'"stream_options":{"include_usage":true}'
 
 
 _TEXT_KEYS = (b'"content"', b'"text"', b'"instructions"')
+_MODEL_KEY = (b'"model"',)
 
 
 class Kind(Enum):
@@ -182,16 +183,26 @@ def _rebuilt(body: bytes, view: Body, found: SystemText, text: str) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _spliced(body: bytes, old: str, new: str) -> bytes | None:
-    """The body with `old` exchanged for `new` as the value of the one key that holds it; None when it is
-    not surely that one, as when another value is the same text."""
+def with_model(body: bytes, old: str, new: str) -> bytes:
+    """The body with another model; every other value keeps its bytes."""
+    spliced = _spliced(body, old, new, _MODEL_KEY)
+    if spliced is not None:
+        return spliced
+    fields = _OBJECT.decode(body)
+    fields["model"] = msgspec.Raw(msgspec.json.encode(new))
+    return msgspec.json.encode(fields)
+
+
+def _spliced(body: bytes, old: str, new: str, keys: tuple[bytes, ...] = _TEXT_KEYS) -> bytes | None:
+    """The body with `old` exchanged for `new` as the value of the one of `keys` that holds it; None when it
+    is not surely that one, as when another value is the same text."""
     for spell in (msgspec.json.encode, _as_python_spells):
         spelled = spell(old)
         if body.count(spelled[1:-1]) != 1:
             continue
         at = body.find(spelled)
         key = body[max(0, at - 24) : at].rstrip()
-        if at >= 0 and key.endswith(b":") and key[:-1].rstrip().endswith(_TEXT_KEYS):
+        if at >= 0 and key.endswith(b":") and key[:-1].rstrip().endswith(keys):
             return body[:at] + msgspec.json.encode(new) + body[at + len(spelled) :]
     return None
 

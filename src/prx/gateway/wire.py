@@ -20,6 +20,8 @@ _HOP = frozenset(
 _NOT_SENT_ON = _HOP | {b"host", b"content-length", b"cookie", b"expect", b"accept-encoding"}
 _OWN = b"x-prx-"
 _LONGEST = 256
+# By which providers know their clients.
+_KEYS = ("authorization", "x-api-key", "api-key", "openai-organization", "openai-project")
 _NONE: frozenset[bytes] = frozenset()
 # What the record can read back; a client that wants another coding gets one of these or none.
 _READABLE = ("gzip", "deflate")
@@ -36,8 +38,8 @@ def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
 def sent_on(headers: Headers, *, streaming: bool, authorization: str | None) -> CIMultiDict[str]:
     """Headers for the provider. Hop-by-hop ones, cookies and our own stay here.
 
-    `authorization` None: the client's own key passes. A stream is asked for without compression, since
-    its events are read as they pass.
+    `authorization` None: the client's own key passes; else it takes its place, and "" sends none. A stream
+    is asked for without compression, since its events are read as they pass.
     """
     dropped = _named_by_connection(headers)
     out: CIMultiDict[str] = CIMultiDict()
@@ -50,7 +52,10 @@ def sent_on(headers: Headers, *, streaming: bool, authorization: str | None) -> 
             coding = _coding(value)
     out["accept-encoding"] = "identity" if streaming else coding
     if authorization is not None:
-        out["authorization"] = f"Bearer {authorization}"
+        for key in _KEYS:
+            out.popall(key, None)
+        if authorization:
+            out["authorization"] = f"Bearer {authorization}"
     return out
 
 

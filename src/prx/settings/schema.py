@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from prx.settings import keys
+from prx.settings.gateway import GatewayPolicy
 from prx.settings.keys import key
 
 _NO_METRICS: Mapping[str, "Metric"] = MappingProxyType({})
@@ -453,6 +454,9 @@ class Audit:
     )
 
 
+_GATEWAY = GatewayPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The switches of the engine as a whole.
@@ -481,6 +485,7 @@ class Settings:
     record: Record = Record()
     store: Store = Store()
     audit: Audit = Audit()
+    gateway: GatewayPolicy = _GATEWAY
     metrics: Mapping[str, Metric] = field(default_factory=lambda: _NO_METRICS)
     file: Path | None = field(default=None, compare=False, metadata={"outside": True})
     notes: tuple[str, ...] = field(default=(), compare=False, metadata={"outside": True})
