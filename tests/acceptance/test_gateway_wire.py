@@ -12,15 +12,17 @@ from gateway_house import Reply, Seen, gateway, interactions, provider
 
 from prx.domain.records import Interaction, Terminal
 
-DATA = Path("/work/shared/data/dev/provider_wire_traffic_dev.jsonl.gz")
+SAMPLE = Path(__file__).parents[1] / "data" / "wire" / "provider_traffic.jsonl"
+ALL = Path(__file__).parents[3] / "shared" / "data" / "dev" / "provider_wire_traffic_dev.jsonl.gz"
 PATHS = {"/v1/chat/completions": "chat", "/v1/responses": "responses", "/v1/embeddings": "embeddings"}
 POOL = urllib3.PoolManager(retries=False)
 
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the shared data folder is not here")
 
-
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.open(DATA, "rt", encoding="utf-8")]
+def rows(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        pytest.skip("the shared data folder is not here; the sample in tests/data is replayed all the same")
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in text.decode("utf-8").splitlines()]
 
 
 def wire(value: Any) -> bytes:
@@ -77,21 +79,49 @@ def ours(record: Interaction) -> tuple[str, int | None, list[str], bool]:
     return record.response or "", record.tokens.input, names, record.terminal is Terminal.COMPLETED
 
 
-@pytest.mark.parametrize("ask_usage", [True, False])
+def dressed(body: bytes, lines: str) -> bytes:
+    """The same stream as another provider would write it: with other ends of lines, with comments."""
+    plain = body.replace(b"\r\n", b"\n")
+    if lines == "comments":
+        return b": \xe2\x98\x82 keep-alive\n\n" + plain.replace(b"\n\n", b"\n\n: keep-alive\n\n")
+    return plain.replace(b"\n", {"crlf": b"\r\n", "cr": b"\r"}[lines]) if lines in ("crlf", "cr") else body
+
+
+def pieces_of(body: bytes, rng: random.Random) -> list[bytes]:
+    """The body in pieces that end anywhere, also within a character."""
+    cuts = sorted(rng.randrange(1, len(body)) for _ in range(12))
+    return [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True) if a < b]
+
+
+@pytest.mark.parametrize(
+    ("data", "ask_usage", "lines"),
+    [
+        (ALL, True, "as recorded"),
+        (ALL, False, "as recorded"),
+        (SAMPLE, True, "as recorded"),
+        (SAMPLE, False, "crlf"),
+        (SAMPLE, True, "crlf"),
+        (SAMPLE, False, "cr"),
+        (SAMPLE, False, "comments"),
+    ],
+)
 def test_recorded_traffic_passes_byte_for_byte_and_is_recorded_as_it_was(
-    tmp_path: Path, ask_usage: bool
+    tmp_path: Path, data: Path, ask_usage: bool, lines: str
 ) -> None:
     rng = random.Random(5)
-    replayed = rows()
+    replayed = rows(data)
     current: dict[str, Any] = {}
 
+    def answered() -> bytes:
+        row = current["row"]
+        body = wire(row["response"])
+        return dressed(body, lines) if isinstance(row["response"], str) and row["stream"] else body
+
     def script(_seen: Seen) -> Reply:
-        row, body = current["row"], wire(current["row"]["response"])
+        row, body = current["row"], answered()
         if not row["stream"] or isinstance(row["response"], list):
             return Reply(body, status=row["status"])
-        cuts = sorted(rng.randrange(1, len(body)) for _ in range(12))
-        pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True) if a < b]
-        return Reply(pieces, headers={"Content-Type": "text/event-stream"})
+        return Reply(pieces_of(body, rng), headers={"Content-Type": "text/event-stream"})
 
     with provider(script) as upstream, gateway(tmp_path, upstream.url, ask_usage=ask_usage) as running:
         for row in replayed:
@@ -106,10 +136,10 @@ def test_recorded_traffic_passes_byte_for_byte_and_is_recorded_as_it_was(
             if added:
                 assert seen.json == row["request"] | {"stream_options": options | {"include_usage": True}}
                 assert b'"choices":[],"usage":{' not in got
-                assert got in wire(row["response"]) or len(got) < len(wire(row["response"]))
+                assert got in answered() or len(got) < len(answered())
             else:
                 assert seen.body == sent, path
-                assert got == wire(row["response"]), path
+                assert got == answered(), path
             assert answer.status == row["status"]
         records = interactions(tmp_path)
         assert len(records) == len(replayed)
