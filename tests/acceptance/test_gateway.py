@@ -340,6 +340,23 @@ def test_a_stream_that_breaks_off_ends_in_an_error_line(running: Running, upstre
     assert record.external_failure
 
 
+@pytest.mark.parametrize("length", [{}, {"Content-Length": "40"}])
+def test_an_answer_that_is_only_passed_on_breaks_off_as_the_providers_did(
+    running: Running, upstream: Provider, length: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    head = {"Content-Type": "audio/mpeg"} | length
+    upstream.script = lambda _seen: Reply([b"first", b"second"], headers=head, abort=True, gap=0.05)
+    answer = POOL.request("POST", f"{running.url}/audio/speech", body=b"{}", preload_content=False)
+    with pytest.raises(urllib3.exceptions.ProtocolError):
+        answer.read()
+    (record,) = interactions(running.home)
+    assert (record.terminal, record.external_failure) == (Terminal.UPSTREAM_ERROR, True)
+    # It is the provider's failure: no traceback of ours belongs into the log.
+    assert [line for line in caplog.messages if "Exception" in line] == []
+    upstream.script = lambda _seen: whole(completion())
+    assert post(f"{running.url}/chat/completions", CHAT).status == 200
+
+
 def test_malformed_chunks_pass_and_are_counted(running: Running, upstream: Provider) -> None:
     sent = events(
         chunk({"content": "a"}), b"{oops", b'{"choices":[{"delta":5}]}', chunk({"content": "b"}, "stop")

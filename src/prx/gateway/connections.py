@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from prx.gateway.replies import openai_error
+from prx.gateway.wire import CLOSE
 
 _LARGEST_HEAD = 65_536
 
@@ -16,6 +17,11 @@ class Connection(HttpToolsProtocol):
     """HTTP/1.1 by llhttp without leniencies, which refuses every head that could be read in two ways."""
 
     _head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client connected; what serves its requests may close the connection in the middle of one."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, CLOSE: transport.close}
 
     def on_message_begin(self) -> None:
         """A new request."""

@@ -17,7 +17,7 @@ from prx.gateway.policy import Target
 from prx.gateway.recorder import Recorder
 from prx.gateway.shapes import wire_messages
 from prx.gateway.views import Body, Kind
-from prx.gateway.wire import Headers, Receive, Scope, Send, sent_back
+from prx.gateway.wire import CLOSE, Headers, Receive, Scope, Send, sent_back
 from prx.live.calls import Call
 from prx.live.session import Session
 
@@ -76,6 +76,14 @@ class Exchange:
         began = time.perf_counter()
         await self.send({"type": "http.response.body", "body": piece, "more_body": more})
         self.waited += time.perf_counter() - began
+
+    async def break_off(self) -> None:
+        """End an answer in the middle, so that nothing can take it for a whole one."""
+        if self.watcher is not None:
+            self.watcher.cancel()
+        self.scope["state"][CLOSE]()
+        while (await self.receive())["type"] != "http.disconnect":
+            continue
 
     def accept(self, session: Session, *, messages: Any, extra: dict[str, Any]) -> None:
         """From here on the request has exactly one terminal record, whatever happens."""

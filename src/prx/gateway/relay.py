@@ -168,8 +168,8 @@ class Relay:
                 if exchange.call is not None:
                     exchange.call.fail(f"the answer broke off: {type(error).__name__}", external=True)
                 exchange.finish()
-                # Nothing may pretend that the answer is whole: the server closes the connection.
-                raise
+                await exchange.break_off()
+                return
             exchange.waited += time.perf_counter() - began
             size += len(piece)
             if answer.status >= 400 and len(head) < _ERROR_HEAD:

@@ -19,6 +19,8 @@ _HOP = frozenset(
 )
 _NOT_SENT_ON = _HOP | {b"host", b"content-length", b"cookie", b"expect", b"accept-encoding"}
 _OWN = b"x-prx-"
+# In the scope's state: closes the client's connection once what was sent is written.
+CLOSE = "prx.close"
 _LONGEST = 256
 # By which providers know their clients.
 _KEYS = ("authorization", "x-api-key", "api-key", "openai-organization", "openai-project")

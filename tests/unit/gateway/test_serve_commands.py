@@ -149,3 +149,13 @@ def test_token_files_hold_digests_only(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "serve", "--upstream", "https://x/v1", "--tokens", str(path))
     assert code == 1
     assert "my-secret-token-itself" not in err
+
+
+def test_a_token_file_that_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_bytes(b"\xe9\x00\xff" * 50)
+    code, out, err = run(
+        tmp_path, "serve", "--upstream", "http://127.0.0.1:9/v1", "--tokens", str(tmp_path / "tokens")
+    )
+    assert code != 0
+    assert "is no text in UTF-8" in err
+    assert "Traceback" not in out + err

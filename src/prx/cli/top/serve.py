@@ -81,7 +81,7 @@ def serve(
         port=port,
         key_mode=KeyMode(key_mode),
         upstream_key=_secret(upstream_key, env) if upstream_key else None,
-        tokens=parse_tokens(Path(tokens).expanduser().read_text("utf-8"), tokens) if tokens else Tokens(),
+        tokens=parse_tokens(_text(Path(tokens)), tokens) if tokens else Tokens(),
         drain_seconds=drain,
     )
     worker: list[subprocess.Popen[bytes]] = []
@@ -115,7 +115,7 @@ def _secret(given: str, env: Mapping[str, str]) -> str:
     if kind == "env":
         value = env.get(place, "")
     elif kind == "file":
-        value = Path(place).expanduser().read_text("utf-8").strip()
+        value = _text(Path(place)).strip()
     else:
         raise SettingsError(
             "--upstream-key takes env:NAME or file:PATH, so that no key stands in a command line"
@@ -123,3 +123,10 @@ def _secret(given: str, env: Mapping[str, str]) -> str:
     if not value:
         raise SettingsError(f"--upstream-key {given} holds nothing; set it first")
     return value
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.expanduser().read_text("utf-8")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is no text in UTF-8; give the file that holds it as text") from None
