@@ -19,6 +19,7 @@ from prx.gateway.recorder import Recorder
 from prx.gateway.rules import GatewayRules, check
 from prx.gateway.server import Gateway, listen
 from prx.settings import load
+from prx.wiring.notices import listen as listen_for_changes
 from prx.wiring.paths import config_file, prepare_home, spool_folder
 from prx.wiring.spooling import spool_rules
 from prx.wiring.stores import open_ledger
@@ -46,6 +47,7 @@ def open_gateway(
         ids=ids,
         spool_rules=spool_rules(settings.record),
     )
+    recorder.stop_listening = listen_for_changes(settings, recorder.poller.wake)
     metrics = Metrics()
     return Gateway(rules, recorder, metrics, PromptBook(PromptFiles(home), metrics, now=utc_now, rules=learn))
 

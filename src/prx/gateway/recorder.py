@@ -61,6 +61,7 @@ class Recorder:
         self.ledger = LedgerReader(ledger)
         # No request waits for the ledger: until it was read, everyone is served as sent.
         self.poller = ServingPoller(self.ledger.read, poll_seconds, first_wait_s=0.0)
+        self.stop_listening: Callable[[], None] = _nothing
         self.runtime = Runtime(
             Switched(self.poller, lambda: self.champion_only),
             self._take,
@@ -106,6 +107,7 @@ class Recorder:
         """End calls that are still open as cut, and bring everything to the disk."""
         for call in list(self.runtime.open_calls.values()):
             call.finish(Terminal.SHUTDOWN_CUT)
+        self.stop_listening()
         self.poller.close()
         self.spool.close()
         self.ledger.close()
@@ -135,3 +137,7 @@ def _with_user_as_unit(start: SessionStart) -> SessionStart:
     if start.unit is None and start.user:
         return msgspec.structs.replace(start, unit=start.user, unit_source=UnitSource.USER)
     return start
+
+
+def _nothing() -> None:
+    pass

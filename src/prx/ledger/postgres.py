@@ -13,7 +13,7 @@ SCHEMA = Schema(
     namespace="prx_ledger",
     lock=1,
     migrations=tuple(
-        tuple(read_statements("prx.ledger", f"postgres_schema_{number}.sql").values()) for number in (1, 2)
+        tuple(read_statements("prx.ledger", f"postgres_schema_{number}.sql").values()) for number in (1, 2, 3)
     ),
 )
 _DIALECT = Dialect(

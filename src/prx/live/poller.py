@@ -64,6 +64,10 @@ class ServingPoller:
                     _LOG.warning("prx: reading what to serve failed, the last known stays: %s", error)
             was_read.set()
 
+    def wake(self) -> None:
+        """Read again as soon as the thread can; for whoever hears that something changed."""
+        self._wake.set()
+
     def close(self) -> None:
         """Stop the thread; what is known stays readable."""
         self._stop.set()

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from prx.live.poller import ServingPoller
 from prx.settings import Settings, load
 from prx.spool.writer import SpoolWriter
 from prx.wiring.memories import local_recall
+from prx.wiring.notices import listen
 from prx.wiring.paths import config_file, home_folder, prepare_home, spool_folder
 from prx.wiring.spooling import spool_rules
 from prx.wiring.stores import open_ledger
@@ -54,6 +56,7 @@ def open_evolution(
         return Evolution(lambda agent: Serving(agent=agent), lambda _record: None, ids=ids, now=now)
     source = _Champions(settings, folder, ids)
     poller = ServingPoller(source.read, poll_seconds)
+    source.heard = poller.wake
     recaller = local_recall(folder, source.ledger)
 
     def served(agent: str) -> Serving:
@@ -90,8 +93,11 @@ class _Champions:
 
     def __init__(self, settings: Settings, home: Path, ids: Ids) -> None:
         self._settings, self._home, self._ids = settings, home, ids
-        self._ledger: Ledger | None = None
+        self.heard: Callable[[], None] = _nobody
         self._lock = threading.Lock()
+        self._ledger: Ledger | None = None
+        self._stop_listening: Callable[[], None] = _nobody
+        _begin_in_children(self)
 
     def read(self, agent: str) -> Serving:
         """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
@@ -103,9 +109,30 @@ class _Champions:
         with self._lock:
             if self._ledger is None:
                 self._ledger = open_ledger(self._settings, self._home, self._ids)
+                self._stop_listening = listen(self._settings, self.heard)
             return self._ledger
 
     def close(self) -> None:
         """Release the store."""
+        self._stop_listening()
         if self._ledger is not None:
             self._ledger.close()
+
+    def _begin(self) -> None:
+        self._lock, self._ledger, self._stop_listening = threading.Lock(), None, _nobody
+
+
+def _nobody() -> None:
+    pass
+
+
+def _begin_in_children(champions: _Champions) -> None:
+    # an open ledger and a listening thread are the parent's
+    reference = weakref.ref(champions)
+
+    def after_fork() -> None:
+        alive = reference()
+        if alive is not None:
+            alive._begin()
+
+    os.register_at_fork(after_in_child=after_fork)
