@@ -14,6 +14,7 @@ from prx.domain.errors import InvalidInput
 from prx.domain.times import parse_time
 
 NOW = parse_time("2026-05-04T09:00:00Z")
+LATER = parse_time("2026-12-11T23:40:00Z")
 KEYS = (
     "sessions",
     "interactions",
@@ -63,8 +64,10 @@ def test_a_short_demo_prints_json_and_leaves_a_state_that_every_command_reads(tm
         assert json.loads(looked.stdout) is not None
 
 
-def test_equal_seed_and_time_give_equal_json(tmp_path: Path) -> None:
-    told = [run(seed=5, as_json=True, home=tmp_path / name, env={}, now=NOW, days=3) for name in ("a", "b")]
+def test_equal_seeds_give_equal_json_on_any_day_and_at_any_hour(tmp_path: Path) -> None:
+    told = [
+        run(seed=5, as_json=True, home=tmp_path / f"{at:%d}", env={}, now=at, days=3) for at in (NOW, LATER)
+    ]
     assert {**told[0], "home": ""} == {**told[1], "home": ""}
     other = run(seed=6, as_json=True, home=tmp_path / "c", env={}, now=NOW, days=3)
     assert other["interactions"] != told[0]["interactions"]

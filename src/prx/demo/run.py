@@ -9,7 +9,7 @@ import textwrap
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from prx.demo.words import Scene
 from prx.demo.world.desk import AGENT
 from prx.demo.world.flavours import IMPROVABLE, QUICK, Remembering, World, world_named
 from prx.demo.world.simulation import Simulation, models_of, settings_of, settings_text
-from prx.domain.ids import Ids
+from prx.demo.world.steady import SteadyIds
 from prx.domain.records import PRODUCTION
 from prx.domain.times import utc_now
 from prx.engine.engine import Engine
@@ -39,6 +39,12 @@ VISITS = 140.0
 STRIDE = 8
 CADENCE = 72.0
 PLANNED = 900
+JUDGED = 0.6
+STORY_POPULAR = {
+    "request_refund": 7.0,
+    "transfer_not_received_by_recipient": 2.5,
+    "declined_card_payment": 2.0,
+}
 SIMULATED = "simulated models, simulated customers, a fast clock; the messages are real (BANKING77)"
 _WINDOW_DAYS = 3.0
 _WIDTH = 80
@@ -78,13 +84,15 @@ def run(
 ) -> dict[str, Any]:
     """Run the demo and print it; returns what `--json` prints.
 
-    The state stays in the state folder when that is empty, else in a new folder that is named. Equal seeds,
-    worlds and `now` give equal results. Raises: InvalidInput for a world that does not exist.
+    The state stays in the state folder when that is empty, else in a new folder that is named. The story
+    ends at the last midnight (UTC) before `now`, and the world runs on from there to the present hour. Equal
+    seeds and worlds give equal results on any day and at any hour. Raises: InvalidInput for a world that does
+    not exist.
     """
     chosen = demo_world(world)
     environment = os.environ if env is None else env
-    end = (now or utc_now()).replace(minute=0, second=0, microsecond=0)
-    start = end - timedelta(days=days)
+    until = (now or utc_now()).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    start = until.replace(hour=0) - timedelta(days=days)
     folder, own = _folder(home_folder(home, environment))
     out = Console(stderr=as_json, highlight=False, soft_wrap=True)
     began = time.monotonic()
@@ -101,17 +109,19 @@ def run(
                 scripted=chosen.name == IMPROVABLE.name,
             )
             story.run()
+            result = _result(app, simulation, start, days)
+            _run_on(simulation, until)
         mirror.settle()
-        text = settings_text(chosen, CADENCE, PLANNED)
+        text = settings_text(chosen, CADENCE, PLANNED, JUDGED)
         (folder / DEFAULT_FILE).write_text(f"# written by prx demo\n{text}", encoding="utf-8")
-        result = _result(app, simulation, start, days) | {
+        result |= {
             "simulated": True,
             "world": chosen.name,
             "seed": seed,
             "days": days,
             "home": str(folder),
         }
-        daily = [_measured(app, at_day(start, k), at_day(start, k + 1)) for k in range(days)]
+        daily = [_measured(simulation, at_day(start, k), at_day(start, k + 1)) for k in range(days)]
         _show(out, result, fitness_plot(daily, story.marks, width=min(out.width, _WIDTH)), own)
         out.print(f"\n{time.monotonic() - began:.0f} s.")
     finally:
@@ -127,12 +137,14 @@ def demo_world(name: str) -> World:
     models = world.models
     if models[0] == QUICK:
         models = (replace(QUICK, blind=QUICK.blind | {"cancel"}), *models[1:])
+    popular = STORY_POPULAR if world.name == IMPROVABLE.name else world.popular
     return replace(
         world,
         visits=min(world.visits, VISITS),
+        popular=popular,
         people=replace(world.people, outcome=0.85, thumb=0.5),
         models=models,
-        remembers=Remembering(follow_ups=0.15, stale=0.04),
+        remembers=Remembering(follow_ups=0.2, stale=0.04, judged=1.0),
     )
 
 
@@ -142,9 +154,9 @@ def _opened(
     app = open_app(
         home=folder,
         env=env,
-        ids=Ids(random.Random(f"ledger/{seed}")),
+        ids=SteadyIds(random.Random(f"ledger/{seed}"), start),
         models=models_of(world),
-        settings=settings_of(world, CADENCE, PLANNED),
+        settings=settings_of(world, CADENCE, PLANNED, JUDGED),
         durable=False,
     )
     mirror = MirroredRecords(app.records)
@@ -152,6 +164,13 @@ def _opened(
     # the key by which sessions are sampled is made with the folder; a fixed one makes equal seeds equal runs
     engine = Engine(replace(context, sample_key=f"demo/{seed}"))
     return app, mirror, Simulation(world, seed, engine, start=start, stride=STRIDE)
+
+
+def _run_on(simulation: Simulation, until: datetime) -> None:
+    """Bring the world to the present, so that the commands that look at the last day find one."""
+    while simulation.now < until:
+        hours = (until - simulation.now) // timedelta(hours=1)
+        simulation.step(min(simulation.stride, hours))
 
 
 def _folder(home: Path) -> tuple[Path, bool]:
@@ -193,21 +212,23 @@ def _bar() -> Progress:
 def _result(app: App, simulation: Simulation, start: datetime, days: int) -> dict[str, Any]:
     return {
         **counts(app),
-        "fitness_start": _measured(app, start, at_day(start, _WINDOW_DAYS)),
-        "fitness_end": _measured(app, at_day(start, days - _WINDOW_DAYS), at_day(start, days)),
+        "fitness_start": _measured(simulation, start, at_day(start, _WINDOW_DAYS)),
+        "fitness_end": _measured(simulation, at_day(start, days - _WINDOW_DAYS), at_day(start, days)),
         _TRUTH.format("start"): round(simulation.true_start(), 4),
         _TRUTH.format("end"): round(simulation.true_fitness(), 4),
     }
 
 
-def _measured(app: App, start: datetime, end: datetime) -> float | None:
-    scores = app.records.scores(agent=AGENT, env=PRODUCTION, since=start, until=end)
-    found = deployment_fitness(scores, rules=app.engine.context.fitness, start=start, end=end)
+def _measured(simulation: Simulation, start: datetime, end: datetime) -> float | None:
+    scores = simulation.records.scores(agent=AGENT, env=PRODUCTION, since=start, until=end)
+    found = deployment_fitness(scores, rules=simulation.engine.context.fitness, start=start, end=end)
     return round(found.score, 4) if isinstance(found, DeploymentFitness) else None
 
 
 def _show(out: Console, result: dict[str, Any], plot: str, own: bool) -> None:
-    table = Table(title="What the run left behind (simulated)", show_header=False, title_justify="left")
+    table = Table(
+        title=f"What {result['days']} days left behind (simulated)", show_header=False, title_justify="left"
+    )
     for key, name in _SHOWN.items():
         table.add_row(name, str(result[key]))
     out.print()

@@ -27,6 +27,17 @@ SLOW_LINES = (
     "Before you answer, think about what the customer may feel, greet the customer in your mind,",
     "weigh every desk against every other one, and only then write the label down.",
 )
+RENAMED = {
+    "request_refund": "refunds",
+    "pin_blocked": "pins",
+    "card_arrival": "card_delivery",
+    "lost_or_stolen_card": "card_security",
+    "transfer_not_received_by_recipient": "transfers_out",
+    "declined_card_payment": "card_payments",
+    "exchange_rate": "currencies",
+    "pending_top_up": "top_ups",
+    "cancel_transfer": "transfers_back",
+}
 _MOST = {"finding": 4, "refused": 4, "stopped": 3, "memory": 2, "waits": 1}
 
 
@@ -74,9 +85,9 @@ class Story:
         if text != PROMPT and not self._testing_prompt() and self._once("slow edit"):
             self._person_proposes(text.rstrip() + "\n" + "\n".join(SLOW_LINES) + "\n", "longer, not better")
         if day >= BROKEN_DAY and self._once("broken"):
-            broken = PROMPT.replace("request_refund:", "refunds-team:").replace("change_pin:", "pins:")
-            self.simulation.desk.prompt = broken.replace("card_arrival:", "cards:")
-            self._scene("A developer ships a broken prompt", "it names three desks that do not exist")
+            self.simulation.desk.prompt = broken_prompt()
+            told = f"it calls {len(RENAMED)} desks by new names that the ticket system does not know yet"
+            self._scene("A developer ships a broken prompt", told)
         if day >= REPAIR_DAY and self._once("repaired"):
             self.simulation.desk.prompt = PROMPT
 
@@ -190,6 +201,14 @@ class Story:
         scene = Scene(self.simulation.day, headline, text, mark)
         self.scenes.append(scene)
         self.tell(scene)
+
+
+def broken_prompt() -> str:
+    """The app's prompt after a developer renamed desks in it and nowhere else."""
+    text = PROMPT
+    for old, new in RENAMED.items():
+        text = text.replace(f"- {old}:", f"- {new}:")
+    return text
 
 
 def counts(app: App) -> dict[str, int]:

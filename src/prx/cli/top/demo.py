@@ -11,7 +11,7 @@ from prx.cli.call import Call, Leaf
     type=int,
     default=7,
     show_default=True,
-    help="Equal seeds started in the same hour tell equal stories.",
+    help="Equal seeds tell equal stories.",
 )
 @click.option(
     "--world",

@@ -17,7 +17,7 @@ from prx.demo.world.bank import (
 from prx.demo.world.customers import Visit
 from prx.demo.world.flavours import CHAT, EMAIL, World
 from prx.demo.world.reader import SimulatedModels
-from prx.domain.ids import Ids
+from prx.demo.world.steady import SteadyIds
 from prx.domain.memory import Recalled
 from prx.domain.records import DEFAULT_AGENT, Message, Record
 from prx.domain.serving import Serving
@@ -62,7 +62,7 @@ class Desk:
         self.evolution = Evolution(
             lambda _agent: self.serving,
             self.buffer.append,
-            ids=Ids(random.Random(f"records/{seed}")),
+            ids=SteadyIds(random.Random(f"records/{seed}"), start),
             now=lambda: self._clock,
             clock=lambda: 0.0,
             recaller=recaller,

@@ -20,6 +20,7 @@ from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.versions import MemoryState
 from prx.engine.context import Context, Models
 from prx.engine.engine import Engine
+from prx.engine.memorypath import sync_memory
 from prx.engine.report import Report
 from prx.ledger.memory import open_memory as memory_ledger
 from prx.ledger.port import Ledger
@@ -39,11 +40,13 @@ READS_INCIDENTS_AFTER = timedelta(hours=20)
 _HOUR = timedelta(hours=1)
 
 
-def settings_text(world: World, cadence: float = 48.0, planned: int | None = None) -> str:
+def settings_text(
+    world: World, cadence: float = 48.0, planned: int | None = None, judged: float = 0.3
+) -> str:
     """The operator's configuration in a world, as a TOML file.
 
     `cadence`: hours between two analyses. `planned`: sessions per arm that a live test is planned for;
-    without it as many as the smallest effect asks for.
+    without it as many as the smallest effect asks for. `judged`: share of live sessions that are judged.
     """
     sample = "" if planned is None else f"planned_sample = {planned}\n"
     often, seldom = f"{cadence * 3600:.0f}", f"{cadence * 7200:.0f}"
@@ -76,14 +79,17 @@ target_tokens = 150.0
 ceiling_tokens = 600.0
 
 [self_evolution.judge]
-live_share = 0.3
+live_share = {judged}
 live_per_tick = 500
 {checker}"""
 
 
-def settings_of(world: World, cadence: float = 48.0, planned: int | None = None) -> Settings:
+def settings_of(
+    world: World, cadence: float = 48.0, planned: int | None = None, judged: float = 0.3
+) -> Settings:
     """The operator's settings in a world."""
-    return from_sources(settings_text(world, cadence, planned), "the settings of a simulated world", None, {})
+    text = settings_text(world, cadence, planned, judged)
+    return from_sources(text, "the settings of a simulated world", None, {})
 
 
 def models_of(world: World) -> Models:
@@ -161,11 +167,18 @@ class Simulation:
                     self.right.setdefault(int(self.day), []).append(right)
             self.desk.clerks(self.now)
             self.now += _HOUR
+            if self.world.remembers:
+                self._take_in()
         self.records.append(self.desk.take(self.now))
         report = self.engine.advance(self.now)
         self.operate(report)
         self.refresh()
         return report
+
+    def _take_in(self) -> None:
+        """What was said in this hour can be recalled in the next, as where the engine runs all the time."""
+        self.records.append(self.desk.take(self.now))
+        sync_memory(self.engine.context, self.now, Report())
 
     def _store(self) -> MemoryStore:
         memory = self.engine.context.memory
