@@ -14,6 +14,7 @@ from prx.domain.layers import Layer
 from prx.domain.records import PromptSeen
 from prx.domain.versions import PromptSet, VersionSource
 from prx.engine.context import Context
+from prx.engine.rebasing import offer_again
 from prx.engine.report import Report
 from prx.engine.undone import SINCE
 from prx.engine.watching import freeze_baseline
@@ -91,7 +92,12 @@ def _replaced(tx: Transaction, seen: PromptSeen, digest: str, baseline: dict[str
         baseline=baseline,
         own={**served.own, seen.name: digest},
     )
-    return f"{version.label} holds the {changed} text"
+    edited = part.texts.get(seen.name)
+    again = edited and offer_again(
+        tx, seen.agent, seen.name, edited=edited, own=served.own.get(seen.name), now=seen.text
+    )
+    kept = f"; the earlier edits are proposed again as {again.proposal_id}" if again else ""
+    return f"{version.label} holds the {changed} text{kept}"
 
 
 def _sighted(tx: Transaction, known: Baseline, digest: str, at: datetime) -> tuple[Baseline, datetime | None]:

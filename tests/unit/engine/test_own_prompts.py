@@ -6,15 +6,22 @@ from arranged import AGENT, PROMPT, Arranged
 
 from prx.demo.world import in_process, world_named
 from prx.demo.world.bank import PROMPT as BANK_PROMPT
+from prx.domain.changes import PromptPatch, ReplaceAll
 from prx.domain.codec import content_hash
+from prx.domain.layers import Layer
+from prx.domain.proposals import Proposal
 from prx.domain.records import PromptSeen
 from prx.domain.serving import Serving
-from prx.domain.versions import Version
+from prx.domain.versions import PromptSet, Version, VersionSource
+from prx.engine.rebasing import TRIGGER
 from prx.ledger.serving import serving
+from prx.release.applied import current
+from prx.release.promote import new_version
 from prx.release.rollback import execute_rollback, plan_rollback
 from prx.settings import Settings
 
 SECOND = PROMPT + "second\n"
+FIRST = "You help with parcels.\nBe brief.\nAsk for the number.\n"
 BROKEN = BANK_PROMPT.replace("request_refund:", "refunds-team:").replace("change_pin:", "pins:")
 
 
@@ -88,3 +95,57 @@ def test_a_repair_is_served_from_its_first_session_on_and_becomes_a_version() ->
     with running.ledger.view() as view:
         assert serving(view, AGENT).prompts["router"] == BANK_PROMPT
     assert running.true_fitness() == running.true_start()
+
+
+def promoted(arranged: Arranged, text: str) -> None:
+    """A version with an edited text of the prompt, as an experiment would leave it."""
+    with arranged.context.ledger.transaction(now=arranged.now, actor="test") as tx:
+        served = current(tx, AGENT)
+        part = tx.part(served.manifest.prompt)
+        assert isinstance(part, PromptSet)
+        texts = PromptSet(texts={**part.texts, "support": text})
+        new_version(
+            tx,
+            AGENT,
+            Layer.PROMPT,
+            texts,
+            source=VersionSource.ENGINE,
+            note="won",
+            baseline={},
+            own=served.own,
+        )
+
+
+def rebased(arranged: Arranged) -> list[Proposal]:
+    with arranged.context.ledger.view() as view:
+        return [one for one in view.find(Proposal, agent=AGENT) if one.trigger == TRIGGER]
+
+
+def test_edits_that_survive_a_change_by_the_app_become_one_proposal_on_its_new_text() -> None:
+    arranged = Arranged.new(Settings())
+    sent(arranged, FIRST)
+    promoted(arranged, FIRST.replace("Be brief.", "Be brief. Say what happens next."))
+    sent(arranged, FIRST + "Never promise a refund.\n", times=3)
+    assert served(arranged).prompts["support"] == FIRST + "Never promise a refund.\n"
+    (proposal,) = rebased(arranged)
+    assert isinstance(proposal.change, PromptPatch)
+    (whole,) = proposal.change.ops
+    assert isinstance(whole, ReplaceAll)
+    assert whole.text == FIRST.replace("Be brief.", "Be brief. Say what happens next.") + (
+        "Never promise a refund.\n"
+    )
+
+
+def test_edits_of_lines_that_the_app_changed_itself_are_not_offered_again() -> None:
+    arranged = Arranged.new(Settings())
+    sent(arranged, FIRST)
+    promoted(arranged, FIRST.replace("Be brief.", "Be brief. Say what happens next."))
+    sent(arranged, FIRST.replace("Be brief.", "Be kind."))
+    assert rebased(arranged) == []
+
+
+def test_an_unedited_prompt_that_the_app_changes_makes_no_proposal() -> None:
+    arranged = Arranged.new(Settings())
+    sent(arranged, FIRST)
+    sent(arranged, FIRST + "Never promise a refund.\n")
+    assert rebased(arranged) == []
