@@ -11,10 +11,11 @@ import pytest
 import urllib3
 from chat_server import completion
 from client_house import stored
-from gateway_house import Provider, Running, gateway, provider, whole
+from gateway_house import Provider, Running, eventually, gateway, provider, whole
 
 from prx.domain.records import Trace
 from prx.fitness.signals import read_signals
+from prx.gateway.tokenfile import TokenFile
 from prx.gateway.tokens import parse_tokens
 
 POOL = urllib3.PoolManager(retries=False)
@@ -183,6 +184,47 @@ def test_one_token_may_have_several_scopes_and_no_others(tmp_path: Path, upstrea
         assert chat(running, **shown).status == 200
         assert POOL.request("GET", f"{base}/metrics", headers=shown).status == 200
         assert POOL.request("POST", f"{base}/api/v1/sessions/s/end", headers=shown).status == 403
+
+
+def test_a_token_is_revoked_within_a_second_by_removing_its_line(tmp_path: Path, upstream: Provider) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(LINES)
+    with gateway(tmp_path / "home", upstream.url, tokens=TokenFile(file)) as running:
+        base = running.url.removesuffix("/v1")
+
+        def status(scope: str) -> int:
+            if scope == "proxy":
+                return int(chat(running, X_PRX_Key=TOKENS[scope]).status)
+            shown = {"Authorization": f"Bearer {TOKENS[scope]}"}
+            return int(POOL.request("GET", f"{base}/metrics", headers=shown).status)
+
+        assert (status("proxy"), status("read")) == (200, 200)
+        file.write_text(LINES.replace("proxy proxy", "# proxy proxy"))
+        eventually(lambda: status("proxy") == 401, 1.0)
+        assert status("read") == 200
+        # A file that is damaged or gone changes nothing, and the gateway says so.
+        file.write_text("proxy proxy not-a-digest")
+        health = eventually(lambda: POOL.request("GET", f"{base}/health").json()["problems"], 1.0)
+        assert "tokens" in health[0]
+        assert (status("proxy"), status("read")) == (401, 200)
+        # No token left lets nobody in.
+        file.write_text("")
+        eventually(lambda: status("read") == 401, 1.0)
+        assert status("proxy") == 401
+        assert POOL.request("GET", f"{base}/health").json()["problems"] == []
+        file.write_text(LINES)
+        eventually(lambda: status("proxy") == 200, 1.0)
+
+
+def test_no_answer_repeats_the_token_that_was_shown(tmp_path: Path, upstream: Provider) -> None:
+    with gateway(tmp_path, upstream.url, tokens=parse_tokens(LINES, "tokens")) as running:
+        for shown in (TOKENS["approve"], "unknown-token-0123456789"):
+            headers = {"Authorization": f"Bearer {shown}", "X-PRX-Key": shown}
+            for method, path, _body, _needs in ENDPOINTS:
+                url = running.url.removesuffix("/v1") + path
+                answer = POOL.request(method, url, headers=headers)
+                assert answer.status in (401, 403)
+                assert shown not in answer.data.decode() + str(dict(answer.headers))
 
 
 def test_what_says_whether_it_lives_needs_no_token(tmp_path: Path, upstream: Provider) -> None:

@@ -97,6 +97,8 @@ class Api:
         """What works and what does not, for people."""
         recorder = self._recorder
         found = problems(recorder)
+        if self._rules.tokens.problem:
+            found = [*found, "tokens: the file cannot be read, the last ones are in force"]
         return _json(
             {
                 "status": "stopping" if not self.ready else "degraded" if found else "ok",

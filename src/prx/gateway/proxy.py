@@ -134,7 +134,10 @@ class Proxy:
 
     def _admit(self, headers: Headers, ours: Asked) -> None:
         if not self._needs_key:
-            return
+            if not self._rules.tokens.any_for(TokenScope.PROXY):
+                return
+            # From now on, also once the last such token was revoked.
+            self._needs_key = True
         if self._rules.key_mode is KeyMode.GATEWAY:
             shown, where = bearer(header(headers, b"authorization")), "Authorization: Bearer"
         else:

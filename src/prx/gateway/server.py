@@ -111,6 +111,7 @@ class Gateway:
         while True:
             self._recorder.switch.look()
             self._prompts.look()
+            self._rules.tokens.look()
             slept = loop.time()
             await asyncio.sleep(_LOOK_SECONDS)
             self.metrics.lagged(loop.time() - slept - _LOOK_SECONDS)

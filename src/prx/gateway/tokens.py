@@ -32,13 +32,21 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a gateway, looked up by digest; the digest is compared in constant time."""
+    """The tokens of a gateway, looked up by digest; the digest is compared in constant time. `problem`: why
+    those in force may not be those that the operator wants; empty when they are."""
 
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
         self._by_digest = {token.digest: token for token in tokens}
+        self.problem = ""
 
     def __bool__(self) -> bool:
         return bool(self._by_digest)
+
+    def look(self) -> None:
+        """Take in what changed since; nothing does here."""
+
+    def _take(self, other: "Tokens") -> None:
+        self._by_digest = other._by_digest
 
     def any_for(self, scope: Scope) -> bool:
         """Whether some token has this scope."""

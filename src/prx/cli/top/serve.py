@@ -68,7 +68,8 @@ def serve(
     from prx.gateway.logs import log_to_stderr
     from prx.gateway.opening import serve as run
     from prx.gateway.rules import GatewayRules, KeyMode
-    from prx.gateway.tokens import Tokens, parse_tokens
+    from prx.gateway.tokenfile import TokenFile
+    from prx.gateway.tokens import Tokens
     from prx.wiring.paths import home_folder, prepare_home
 
     call = Call.of(context)
@@ -81,7 +82,7 @@ def serve(
         port=port,
         key_mode=KeyMode(key_mode),
         upstream_key=_secret(upstream_key, env) if upstream_key else None,
-        tokens=parse_tokens(_text(Path(tokens)), tokens) if tokens else Tokens(),
+        tokens=TokenFile(Path(tokens)) if tokens else Tokens(),
         drain_seconds=drain,
     )
     worker: list[subprocess.Popen[bytes]] = []
