@@ -13,7 +13,7 @@ from prx.domain.proposals import ProofStep, Proposal, ProposalState
 from prx.engine.approvals import approval_event, approval_fault, must_ask, policy_version
 from prx.engine.context import Context
 from prx.engine.holding import hold_back
-from prx.engine.triallook import conclusion_reason, conclusion_word, plan_of
+from prx.engine.trialrecord import conclusion_reason, conclusion_word, plan_of
 from prx.ledger.port import Transaction
 from prx.release.decisions import amend
 from prx.release.promote import promote

@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 
 from prx.domain.answers import Answer, Failed, Interval, NotEnoughData, Passed
-from prx.domain.errors import StoreError
 from prx.domain.experiments import Experiment, FitnessScore, Look, Plan
-from prx.domain.scores import DIMENSIONS
-from prx.engine.trialdata import ArmRows, TrialRows
+from prx.engine.trialdata import TrialRows
 from prx.engine.trialdetails import answer_words, dimension_details, missing_details, rank_details
 from prx.engine.trialguards import (
     behavioural,
@@ -23,18 +21,26 @@ from prx.engine.trialguards import (
 )
 from prx.engine.trialmetrics import Tested, dimension_tables, tested, worst_case
 from prx.engine.trialplan import design_of
+from prx.engine.trialrecord import (
+    arm_fitness,
+    conclusion_reason,
+    conclusion_rules,
+    conclusion_word,
+    plan_of,
+    state_of,
+)
+from prx.engine.trialvalid import losses
+from prx.engine.trialvalid import validity as checked
 from prx.engine.trialvariety import variety_answer
 from prx.stats import stopping
-from prx.stats.conclusions import Conclusion, Evidence, Inconclusive, Rules, conclude, rank_test_needed
+from prx.stats.conclusions import Conclusion, Evidence, conclude, rank_test_needed
 from prx.stats.estimator import Composite, Floor, composite
 from prx.stats.guardrails import harm
 from prx.stats.inference import Inference, futility_z, infer
-from prx.stats.losses import LossBlock, loss_answer
 from prx.stats.missing import MissingBound
 from prx.stats.twosample import brunner_munzel
 from prx.stats.unitsums import Floats
 from prx.stats.unitvalues import blinded_skewness, unit_deviations
-from prx.stats.validity import contamination_answer, exposure_answer, ratio_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,8 @@ class _Tick:
             final=last,
         )
         arms = (arm_fitness(rows.control, plan), arm_fitness(rows.treatment, plan))
-        counts = {"units": list(rows.units()), **_losses(rows)}
-        return cls(experiment, plan, rows, hours, last, look, _validity(experiment, rows), arms, counts)
+        counts = {"units": list(rows.units()), **losses(rows)}
+        return cls(experiment, plan, rows, hours, last, look, checked(experiment, rows), arms, counts)
 
     def undecided(self, why: NotEnoughData, tripped: tuple[Answer, ...] = ()) -> Looked:
         """A tick that is no look; validity and harm may still end the experiment."""
@@ -107,7 +113,7 @@ class _Tick:
             harm=tripped,
             ending="max_duration" if self.last else None,
         )
-        conclusion = conclude(evidence, _conclusion_rules(self.plan))
+        conclusion = conclude(evidence, conclusion_rules(self.plan))
         shown = {
             **self.counts,
             "validity": [answer_words(a) for a in self.validity],
@@ -143,8 +149,6 @@ def _measured(
     hidden = worst_case(found, what, plan, behavioural(plan))
     guards = guard_answers(guarded, plan, rows, dimension_tables(rows))
     planned = plan.max_information if by_sample else plan.max_information / found.information * smaller
-    rank = _rank_answer(plan, values, planned)
-    futile = found.z <= futility_z(design, after, standard_error=found.se)
     evidence = Evidence(
         age_hours=tick.hours,
         interval=read.interval if isinstance(read, Inference) else read,
@@ -153,35 +157,51 @@ def _measured(
         validity=tick.validity,
         guardrails=tuple(guards.values()),
         harm=tripped,
-        rank_test=rank,
-        futile=futile,
+        rank_test=_rank_answer(plan, values, planned),
+        futile=found.z <= futility_z(design, after, standard_error=found.se),
         ending=("max_duration" if tick.last else "max_information") if taken.final else None,
     )
-    conclusion = conclude(evidence, _conclusion_rules(plan))
-    extra = {
-        **tick.counts,
+    conclusion = conclude(evidence, conclusion_rules(plan))
+    shown = {
+        **_shown(tick, found, guards, evidence),
         "dimensions": dimension_details(
             {**guarded, **shown_results(rows, plan)},
             design,
             after.looks,
             [k.extra.get("dimensions", {}) for k in tick.experiment.looks if k.is_look],
         ),
-        "guardrails": {name: answer_words(a) for name, a in guards.items()},
-        "harm": [answer_words(a) for a in tripped],
-        "validity": [answer_words(a) for a in tick.validity],
         "missing_bound": missing_details(hidden, taken.upper_z),
-        "rank_test": None if rank is None else answer_words(rank),
-        **rank_details(found, values),
-        "effective_units": [found.control.effective_units, found.treatment.effective_units],
-        "futile": futile,
+        **_effects(what, found, values),
         "winner": conclusion.winner,
+    }
+    look = _with_inference(tick.look, taken, read, conclusion, shown)
+    return Looked(look, conclusion, *tick.arms, read.p_upper if isinstance(read, Inference) else None)
+
+
+def _shown(tick: _Tick, found: Composite, guards: Mapping[str, Answer], evidence: Evidence) -> dict[str, Any]:
+    """What a look keeps of the answers beside the composite's own numbers."""
+    plan, rank = tick.plan, evidence.rank_test
+    return {
+        **tick.counts,
+        "guardrails": {name: answer_words(a) for name, a in guards.items()},
+        "harm": [answer_words(a) for a in evidence.harm],
+        "validity": [answer_words(a) for a in evidence.validity],
+        "rank_test": None if rank is None else answer_words(rank),
+        "effective_units": [found.control.effective_units, found.treatment.effective_units],
+        "futile": evidence.futile,
         "primary": None if plan.primary is None else msgspec.to_builtins(plan.primary),
     }
+
+
+def _effects(what: Tested, found: Composite, values: tuple[Floats, Floats]) -> dict[str, Any]:
+    """Effect sizes; a share of a turned mean would have the wrong sign, the difference is the improvement."""
+    shown = rank_details(found, values)
     if what.sign < 0:
-        # A share of a turned mean would have the wrong sign; the absolute difference is the improvement.
-        extra["effects"] = {name: size for name, size in extra["effects"].items() if name != "relative"}
-    look = _with_inference(tick.look, taken, read, conclusion, extra)
-    return Looked(look, conclusion, *tick.arms, read.p_upper if isinstance(read, Inference) else None)
+        shown = {
+            **shown,
+            "effects": {name: size for name, size in shown["effects"].items() if name != "relative"},
+        }
+    return shown
 
 
 def _worst_case(hidden: MissingBound | NotEnoughData, bound_z: float) -> float | NotEnoughData:
@@ -194,99 +214,6 @@ def _worst_case(hidden: MissingBound | NotEnoughData, bound_z: float) -> float |
     if math.isinf(bound_z):
         return NotEnoughData("this look cannot stop, so what missing sessions hide is not bounded yet")
     return hidden.lower(bound_z)
-
-
-def state_of(experiment: Experiment) -> stopping.State:
-    """The sequential state, rebuilt from the stored looks."""
-    plan = plan_of(experiment)
-    looks = tuple(
-        stopping.Look(
-            hours=(look.at - experiment.created_at).total_seconds() / 3600,
-            information=look.information or 0.0,
-            fraction=look.fraction or 0.0,
-            z=look.z or 0.0,
-            upper_z=math.inf if look.bound is None else look.bound,
-            alpha_spent=look.alpha_spent or 0.0,
-            final=look.final,
-        )
-        for look in experiment.looks
-        if look.is_look
-    )
-    hours = max(
-        ((k.at - experiment.created_at).total_seconds() / 3600 for k in experiment.looks), default=0.0
-    )
-    return stopping.State(design_of(plan).plan_id, looks, hours, len(experiment.looks))
-
-
-def plan_of(experiment: Experiment) -> Plan:
-    """The frozen plan. Raises: StoreError for a record without one."""
-    if experiment.plan is None:
-        raise StoreError(f"experiment {experiment.experiment_id} has no plan; cancel it and create another")
-    return experiment.plan
-
-
-def arm_fitness(arm: ArmRows, plan: Plan) -> FitnessScore:
-    """Aggregated fitness of one arm over the plan's dimensions, with every dimension's mean beside it."""
-    names = (*DIMENSIONS, *(metric.name for metric in plan.metrics))
-    dimensions = {d: m for d in names if (m := arm.mean(d)) is not None}
-    have = {d: w for d, w in plan.weights.items() if d in dimensions}
-    total = sum(have.values())
-    value = sum(w * dimensions[d] for d, w in have.items()) / total if total else None
-    coverage = {d: arm.coverage(d) for d in dimensions}
-    return FitnessScore(value=value, sessions=arm.sessions, dimensions=dimensions, coverage=coverage)
-
-
-def conclusion_word(conclusion: Conclusion) -> str:
-    """Name under which a conclusion is stored: promote, harmful, keep_control, equivalent ..."""
-    name = type(conclusion).__name__
-    return {"KeepControl": "keep_control"}.get(name, name.lower())
-
-
-def conclusion_reason(conclusion: Conclusion) -> str:
-    """Why, in the words of the conclusion."""
-    if isinstance(conclusion, Inconclusive):
-        blocked = f" (blocked by {'; '.join(conclusion.blocked_by)})" if conclusion.blocked_by else ""
-        return f"{conclusion.reason}{blocked}"
-    return str(getattr(conclusion, "why", "") or getattr(conclusion, "reason", "") or "")
-
-
-def _validity(experiment: Experiment, rows: TrialRows) -> tuple[Answer, ...]:
-    plan = plan_of(experiment)
-    share = (1.0 - plan.traffic_split, plan.traffic_split)
-    before = [tuple(look.extra["units"]) for look in experiment.looks if "units" in look.extra]
-    looks = [*before, rows.units()]
-    control, treatment = rows.control, rows.treatment
-    return (
-        ratio_answer(looks, share),
-        exposure_answer(
-            (control.exposures(), treatment.exposures()),
-            exposed_unassigned=rows.exposed_unassigned,
-            in_both_arms=rows.in_both_arms,
-        ),
-        contamination_answer(
-            (control.sessions, treatment.sessions), (control.served_other, treatment.served_other)
-        ),
-        loss_answer(_loss_blocks(experiment, rows)),
-    )
-
-
-def _losses(rows: TrialRows) -> dict[str, Any]:
-    control, treatment = rows.control, rows.treatment
-    return {
-        "due": [control.sessions, treatment.sessions],
-        "lost": [control.without_call, treatment.without_call],
-    }
-
-
-def _loss_blocks(experiment: Experiment, rows: TrialRows) -> list[LossBlock]:
-    told = [look.extra for look in experiment.looks if "due" in look.extra] + [_losses(rows)]
-    blocks, before = [], {"due": [0, 0], "lost": [0, 0]}
-    for now in told:
-        due = [max(0, n - o) for n, o in zip(now["due"], before["due"], strict=True)]
-        lost = [max(0, n - o) for n, o in zip(now["lost"], before["lost"], strict=True)]
-        blocks.append(LossBlock(due[0], due[1], min(lost[0], due[0]), min(lost[1], due[1])))
-        before = now
-    return blocks
 
 
 def _rank_answer(plan: Plan, values: tuple[Floats, Floats], planned: float) -> Answer | None:
@@ -352,13 +279,4 @@ def _with_inference(
         note=conclusion_reason(conclusion),
         extra=extra,
         **known,
-    )
-
-
-def _conclusion_rules(plan: Plan) -> Rules:
-    return Rules(
-        delta=plan.delta,
-        min_duration_hours=plan.min_duration_hours,
-        default_duration_hours=plan.default_duration_hours,
-        act_on_futility=plan.act_on_futility,
     )

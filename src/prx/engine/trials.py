@@ -13,7 +13,8 @@ from prx.engine.attempt import attempt
 from prx.engine.context import Context
 from prx.engine.trialdata import collect
 from prx.engine.trialend import converge
-from prx.engine.triallook import Looked, conclusion_reason, conclusion_word, plan_of, take_look
+from prx.engine.triallook import Looked, take_look
+from prx.engine.trialrecord import conclusion_reason, conclusion_word, plan_of
 from prx.engine.trialstart import other_parts
 from prx.engine.turn import Turn
 from prx.engine.watching import freeze_baseline
