@@ -1,6 +1,7 @@
 """The gateway's endpoints do what their OpenAPI document says, whatever they are sent."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from hashlib import sha256
@@ -16,6 +17,7 @@ from gateway_house import Provider, gateway, interactions, provider, served, who
 from prx.gateway.openapi import openapi
 
 POOL = urllib3.PoolManager(retries=False)
+PASSED = "^/v1/(chat|responses|embeddings)"
 TOKEN = "admin-token-0123456789"
 LINE = f"all admin {sha256(TOKEN.encode()).hexdigest()}\n"
 
@@ -83,8 +85,8 @@ def test_the_gateways_own_endpoints_answer_as_described(
     more = ["--no-evolution", *(["--tokens", str(tokens)] if guarded else [])]
     with served(tmp_path / "home", upstream.url, *more) as (process, url):
         told = ["-H", f"Authorization: Bearer {TOKEN}"] if guarded else []
-        said = schemathesis(url, tmp_path, "--checks", "all", "--exclude-path-regex", "^/v1/", *told)
-        assert "Tested: 6" in said
+        said = schemathesis(url, tmp_path, "--checks", "all", "--exclude-path-regex", PASSED, *told)
+        assert not re.search(r"Tested: [0-5]\b", said)
         assert process.poll() is None
         health = POOL.request("GET", url.removesuffix("/v1") + "/health").json()
     assert (health["status"], health["problems"]) == ("ok", [])
@@ -101,10 +103,10 @@ def test_what_goes_to_the_provider_never_fails_in_the_gateway_and_is_recorded_on
         said = schemathesis(
             url,
             tmp_path,
-            *("--include-path-regex", "^/v1/", "--checks", "all"),
+            *("--include-path-regex", PASSED, "--checks", "all"),
             *("--exclude-checks", "unsupported_method,allow_header_conformance"),
         )
-        assert "Tested: 3" in said
+        assert not re.search(r"Tested: [0-2]\b", said)
         assert process.poll() is None
         base = url.removesuffix("/v1")
         assert POOL.request("GET", f"{base}/health").json()["problems"] == []

@@ -178,14 +178,16 @@ class ChatStream:
 
     def _add_call(self, fragment: dict[str, Any]) -> None:
         index = fragment.get("index")
-        call = self._calls.setdefault(index if isinstance(index, int) else 0, {"name": "", "arguments": ""})
-        function = fragment.get("function")
+        call = self._calls.setdefault(index if isinstance(index, int) else 0, {"name": ""})
         if isinstance(fragment.get("id"), str):
             call["call_id"] = fragment["id"]
-        if isinstance(function, dict):
-            for field in ("name", "arguments"):
-                if isinstance(function.get(field), str):
-                    call[field] += function[field]
+        # What a custom tool is given is any text, what a function is given is JSON.
+        for kind, given in (("function", "arguments"), ("custom", "input")):
+            part = fragment.get(kind)
+            if isinstance(part, dict):
+                for field in ("name", given):
+                    if isinstance(part.get(field), str):
+                        call[field] = call.get(field, "") + part[field]
 
 
 class ResponsesStream:

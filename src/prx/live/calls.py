@@ -9,7 +9,14 @@ import msgspec
 
 from prx.domain.records import Interaction, Message, Recall, Routing, Terminal, Tokens, ToolCall
 from prx.live.runtime import Runtime
-from prx.live.shapes import cut, number, text_of, tokens_of, tool_calls_of
+from prx.live.shapes import (
+    broken_arguments,
+    cut,
+    number,
+    text_of,
+    tokens_of,
+    tool_calls_of,
+)
 
 T = TypeVar("T")
 _EXTERNAL_STATUS = frozenset({401, 402, 403, 408, 409, 429})
@@ -82,12 +89,15 @@ class Call:
             self._replied = True
             self._response = None if text is None else text_of(text)
             self._tokens = tokens_of(tokens)
-            self._tool_calls = tool_calls_of(tool_calls)
+            made = tuple(tool_calls)
+            self._tool_calls = tool_calls_of(made)
             self._model = None if model is None else str(model)
             self._ttft_ms = self._ttft_ms if ttft_ms is None else number(ttft_ms)
             self._latency_ms = self._elapsed_ms() if latency_ms is None else number(latency_ms)
             self._cost_usd = number(cost_usd)
             self.note(**(extra or {}))
+            if made and (broken := broken_arguments(made)):
+                self.note(broken_arguments=broken)
 
         self._runtime.faults.guard("reply", tell, None)
 

@@ -1,6 +1,7 @@
 """Brings what apps and clients hand over (dicts, objects, parts) into the record's types; never fails."""
 
 import hashlib
+import json
 import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,6 +77,22 @@ def messages_of(messages: Any) -> tuple[Message, ...]:
 def tool_calls_of(calls: Iterable[Any] | None) -> tuple[ToolCall, ...]:
     """Tool calls given as ToolCall, as plain mappings, or in the shape of chat completions or responses."""
     return tuple(call if isinstance(call, ToolCall) else _tool_call(call) for call in calls or ())
+
+
+def broken_arguments(calls: Iterable[Any]) -> int:
+    """How many function calls hold arguments that are no JSON, as those of an answer that was cut."""
+    return sum(not isinstance(call, ToolCall) and _broken(call) for call in calls)
+
+
+def _broken(call: Any) -> bool:
+    text = get(get(call, "function") or call, "arguments")
+    if not isinstance(text, str) or not text:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def tokens_of(tokens: Any) -> Tokens:

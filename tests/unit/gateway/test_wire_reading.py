@@ -2,6 +2,7 @@
 
 import json
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -9,11 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prx.domain.records import Message
+from prx.domain.ids import Ids
+from prx.domain.prices import Prices
+from prx.domain.records import Interaction, Message
+from prx.domain.serving import Serving
+from prx.gateway.answers import stream_answer
 from prx.gateway.shapes import wire_messages, wire_tokens
-from prx.gateway.sse import EventReader
-from prx.gateway.views import inflated, read_body, system_text, with_system_text, with_usage
+from prx.gateway.sse import Event, EventReader
+from prx.gateway.views import Kind, inflated, read_body, system_text, with_system_text, with_usage
 from prx.gateway.wire import sent_back, sent_on
+from prx.live.intent import classify
+from prx.live.runtime import Runtime
+from prx.live.session import Scope, Session
 from prx.live.shapes import messages_of, tokens_of
 
 JSON: Any = st.recursive(
@@ -196,3 +204,61 @@ def test_a_body_view_never_fails_on_a_json_object() -> None:
         assert (view.streaming, view.wants_usage) in ((False, False), (True, False))
         assert view.user_named in (None, "x")
         list(view.said)
+
+
+FRAGMENTS = st.lists(
+    st.tuples(st.sampled_from(["look", "book"]), st.dictionaries(st.text(max_size=5), JSON, max_size=3)),
+    min_size=1,
+    max_size=3,
+)
+
+
+def told_of(chunks: list[dict[str, Any]]) -> Interaction:
+    """What is recorded of a stream of these chunks."""
+    records: list[Any] = []
+    rng, now = random.Random(0), datetime(2026, 12, 1, tzinfo=UTC)
+    runtime = Runtime(
+        lambda _a: Serving(), records.append, Ids(rng), lambda: now, lambda: 0.0, Prices(), classify
+    )
+    call = Session(runtime, Scope(session_id="s")).call(model="m")
+    stream = stream_answer(Kind.CHAT, hide_usage=False)
+    for one in chunks:
+        stream.take(Event(b"", json.dumps(one).encode()))
+    stream.tell(call)
+    call.finish()
+    return next(r for r in records if isinstance(r, Interaction))
+
+
+def chunk_of(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+@given(FRAGMENTS, st.randoms(use_true_random=False), st.booleans())
+def test_tool_arguments_are_put_together_wherever_they_were_cut_and_mixed(
+    calls: list[tuple[str, dict[str, Any]]], rng: random.Random, cut_short: bool
+) -> None:
+    pending, expected = [], []
+    for index, (name, given_arguments) in enumerate(calls):
+        text = json.dumps(given_arguments, ensure_ascii=rng.random() < 0.5)
+        if cut_short and index == 0:
+            text = text[:-1]
+        cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.randrange(6)))
+        parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        opened = {"index": index, "id": f"call_{index}", "function": {"name": name, "arguments": parts[0]}}
+        pending.append([opened, *({"index": index, "function": {"arguments": p}} for p in parts[1:])])
+        expected.append((name, text, f"call_{index}"))
+    chunks = []
+    while any(pending):
+        chunks.append(chunk_of(tool_calls=[rng.choice([one for one in pending if one]).pop(0)]))
+    record = told_of([*chunks, chunk_of("tool_calls")])
+    found = [(c.name, c.arguments, c.call_id) for c in record.tool_calls]
+    assert found == expected
+    assert record.extra.get("broken_arguments", 0) == int(cut_short)
+
+
+def test_the_text_for_a_custom_tool_is_put_together_and_need_not_be_json() -> None:
+    first = {"index": 0, "id": "call_1", "type": "custom", "custom": {"name": "run", "input": "SELECT "}}
+    more = {"index": 0, "custom": {"input": "1 {"}}
+    record = told_of([chunk_of(tool_calls=[one]) for one in (first, more)] + [chunk_of("tool_calls")])
+    assert [(c.name, c.arguments) for c in record.tool_calls] == [("run", "SELECT 1 {")]
+    assert "broken_arguments" not in record.extra
