@@ -9,12 +9,15 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from monte_carlo import store
+from provenance import digest_of
 from scipy.stats import beta, t
 
 from prx.demo.world import in_process, world_named
@@ -72,12 +75,18 @@ def outcome(plan: Plan, seed: int) -> dict[str, Any]:
         saved: dict[str, Any] = json.loads(path.read_text())
         if saved["key"] == plan.key:
             return saved
-    found = {"key": plan.key, **simulate(plan, seed)}
+    found = {"key": plan.key, "code": today(), **simulate(plan, seed)}
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{seed}.tmp")
     draft.write_text(json.dumps(found))
     draft.replace(path)
     return found
+
+
+@cache
+def today() -> str:
+    """Digest of the code that a run depends on, the same when this file is the program itself."""
+    return digest_of(import_module("world_runs").simulate, seed=0, batch=1)
 
 
 def simulate(plan: Plan, seed: int) -> dict[str, Any]:

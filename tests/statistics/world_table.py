@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from monte_carlo import ROOT
-from world_runs import PLANS, Plan, gained, mean_interval, stored, upper_bound
+from world_runs import PLANS, Plan, gained, mean_interval, stored, today, upper_bound
 
 from prx.demo.world import world_named
 
@@ -51,7 +51,20 @@ def table() -> str:
             continue
         rows.append(_row(plan, found))
         claims += _claims(plan, found)
-    return "\n".join([HEAD, *rows, "", "## Claims", "", *claims, "", NOTES])
+    return "\n".join([HEAD, *rows, "", _provenance(), "", "## Claims", "", *claims, "", NOTES])
+
+
+def _provenance() -> str:
+    """How many of the runs were made with the code as it is now; the others stay until they are run again."""
+    made = [one.get("code") for plan in PLANS.values() for one in stored(plan)]
+    newest = sum(code == today() for code in made)
+    if newest == len(made):
+        return f"All {newest} runs were made with this code ({today()})."
+    return (
+        f"{newest} of {len(made)} runs were made with this code ({today()}), the others with an earlier "
+        "state of it; run them again with `python tests/statistics/world_runs.py NAME` on an empty "
+        "`.slow/worlds`."
+    )
 
 
 def _row(plan: Plan, found: list[dict[str, Any]]) -> str:

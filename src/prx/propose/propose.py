@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from prx.domain.answers import Broken, Failed, NotEnoughData
-from prx.domain.changes import Change, MemoryAdd, MemoryPatch, PromptPatch, layer_of
+from prx.domain.changes import Change, PromptPatch, layer_of
 from prx.domain.findings import Finding, FindingKind
 from prx.domain.ids import Ids
 from prx.domain.layers import Layer
@@ -131,7 +131,7 @@ def _write(finding: Finding, cases: Sequence[Case], desk: _Desk) -> _Written:
         step = strategy_step(finding, desk.current.strategy)
         return _Written(_unless_past(step, desk.past), evidence=shown)
     if finding.kind is FindingKind.MEMORY_GAP:
-        return _Written(_unless_past(_agreed_knowledge(cases, desk), desk.past), evidence=shown)
+        return _Written(_untold_knowledge(cases, desk.rules), evidence=shown)
     return _Written(NotEnoughData("no rule writes a memory change from this finding"))
 
 
@@ -162,14 +162,14 @@ def _unless_past(answer: Change | Refusal, past: Sequence[PastChange]) -> Change
     )
 
 
-def _agreed_knowledge(cases: Sequence[Case], desk: _Desk) -> MemoryPatch | NotEnoughData:
-    """An entry from a question and right answer that several users gave alike."""
-    needed = desk.rules.min_users
-    case = agreed_case(cases, needed)
+def _untold_knowledge(cases: Sequence[Case], rules: ProposeRules) -> Refusal:
+    """What the app might store: a derived entry needs stored ones, by which it is scoped and erased."""
+    case = agreed_case(cases, rules.min_users)
     if case is None or case.answer is None:
-        return NotEnoughData(f"no answer about this topic is agreed on by {needed} users")
-    text = f"{quoted(case.request, 500)}: {quoted(case.answer, 500)}"
-    return MemoryPatch(ops=(MemoryAdd(memory_id=desk.ids.new(desk.now), text=text),))
+        return NotEnoughData(f"no answer about this topic is agreed on by {rules.min_users} users")
+    told = f"{quoted(case.request, 80)}: {quoted(case.answer, 80)}"
+    why = f"no stored entry says {told!r}, and nothing is derived from none; store it with session.remember"
+    return Failed(why, "no_source")
 
 
 def _draft(

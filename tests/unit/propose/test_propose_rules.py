@@ -7,8 +7,6 @@ from prx.domain.answers import Failed, NotEnoughData
 from prx.domain.changes import (
     AddExample,
     AddLine,
-    MemoryAdd,
-    MemoryPatch,
     PromptPatch,
     ReplaceLine,
     StrategyPatch,
@@ -242,16 +240,18 @@ def test_a_slow_model_moves_the_weight_of_latency_by_at_most_fifteen_percent() -
     assert draft.change == StrategyPatch(path="router.epsilon", old=old, new=pytest.approx(old * 1.15))
 
 
-def test_knowledge_is_stored_only_when_three_users_agree_on_it() -> None:
+def test_knowledge_that_three_users_agree_on_and_no_entry_holds_is_named_for_the_app_to_store() -> None:
     gap = finding(kind=FindingKind.MEMORY_GAP, layer=Layer.MEMORY, prompt=None)
     agreed = store(*(trace(f"s{n}", f"u{n}", "opening hours?", answer="nine to five") for n in range(3)))
-    draft = only(considered(gap, traces=agreed))
-    assert isinstance(draft.change, MemoryPatch)
-    (op,) = draft.change.ops
-    assert isinstance(op, MemoryAdd)
-    assert op.text == "opening hours?: nine to five"
+    found = considered(gap, traces=agreed)
+    assert found.drafts == ()
+    (refused,) = found.refused
+    assert isinstance(refused.answer, Failed)
+    assert "'opening hours?: nine to five'" in refused.answer.why
+    assert "session.remember" in refused.answer.why
     alone = store(*(trace(f"s{n}", "mallory", "opening hours?", answer="never") for n in range(9)))
-    assert considered(gap, traces=alone).drafts == ()
+    (unsure,) = considered(gap, traces=alone).refused
+    assert isinstance(unsure.answer, NotEnoughData)
 
 
 def test_no_more_drafts_of_a_layer_than_allowed_and_the_most_severe_first() -> None:
