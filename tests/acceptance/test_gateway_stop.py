@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import signal
 import subprocess
@@ -32,24 +31,44 @@ from gateway_house import (
     whole,
 )
 
-from prx.domain.records import Interaction, Terminal
+from prx.domain.records import Assignment, Exposure, Interaction, Terminal
 from prx.records.memory import MemoryRecords
 from prx.spool.ship import ship
 from prx.wiring.paths import spool_folder
 
-KILLS = int(os.environ.get("PRX_GATEWAY_KILLS", "20"))
-VICTIM = """
-import asyncio, sys
+SYSTEM, TREATED = "You answer questions of customers.", "You answer questions of customers in one line."
+# With an experiment on the system prompt, as the ledger would tell it.
+VICTIM = f"""
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
+import msgspec
+from prx.domain.codec import content_hash
+from prx.domain.layers import Layer
+from prx.domain.serving import ServedExperiment, Serving
 from prx.gateway.opening import serve
+from prx.gateway.prompts.store import ACCEPTED, Accepted
 from prx.gateway.rules import GatewayRules
+from prx.gateway.serving import LedgerReader
+SYSTEM, TREATED = {SYSTEM!r}, {TREATED!r}
+folder = Path(sys.argv[2]) / "prompts"
+folder.mkdir(parents=True, exist_ok=True)
+now = datetime(2026, 1, 1, tzinfo=UTC)
+accepted = Accepted(agent="default", name="support", text=SYSTEM, slots=(), at=now)
+(folder / ACCEPTED).write_bytes(msgspec.json.encode((accepted,)))
+trial = ServedExperiment(experiment_id="e", layer=Layer.PROMPT, ramp=1.0, traffic_split=0.5, ramp_salt="r",
+    variant_salt="v", prompts={{"support": TREATED}})
+LedgerReader.read = lambda _self, agent: Serving(agent=agent, version="v1.0", prompts={{"support": SYSTEM}},
+    baselines={{"support": (content_hash(SYSTEM),)}}, experiments=(trial,))
 rules = GatewayRules(upstream=sys.argv[1], home=Path(sys.argv[2]), port=0)
-serve(rules, config=None, env={}, announce=lambda url: print(url, flush=True))
+serve(rules, config=None, env={{}}, announce=lambda url: print(url, flush=True))
 """
 
 
-def body_of(ref: str, streaming: bool) -> bytes:
+def body_of(ref: str, streaming: bool, system: str | None = None) -> bytes:
     said = [{"role": "user", "content": ref}]
+    if system is not None:
+        said.insert(0, {"role": "system", "content": system})
     return json.dumps({"model": "m", "messages": said, "stream": streaming}).encode()
 
 
@@ -99,8 +118,8 @@ class Load:
                 answer = pool.request(
                     "POST",
                     f"{self._url}/chat/completions",
-                    body=body_of(ref, streaming),
-                    headers={"X-PRX-Ref": ref},
+                    body=body_of(ref, streaming, SYSTEM),
+                    headers={"X-PRX-Ref": ref, "X-PRX-Session": f"session-{ref}"},
                 )
             except (urllib3.exceptions.HTTPError, OSError):
                 continue
@@ -115,14 +134,15 @@ def quick(seen: Seen) -> Reply:
 
 
 def refs_seen(upstream: Provider) -> set[str]:
-    return {seen.json["messages"][0]["content"] for seen in upstream.seen}
+    return {seen.json["messages"][-1]["content"] for seen in upstream.seen}
 
 
-def test_kill_9_under_load_leaves_one_terminal_record_for_every_request(tmp_path: Path) -> None:
-    rng = random.Random(11)
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_kill_9_under_load_leaves_one_terminal_record_for_every_request(tmp_path: Path, kills: int) -> None:
+    rng = random.Random(kills)
     acknowledged: list[str] = []
     with provider(quick) as upstream:
-        for kill in range(KILLS):
+        for kill in range(kills):
             command = [sys.executable, "-c", VICTIM, upstream.url, str(tmp_path)]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             assert process.stdout is not None
@@ -135,16 +155,36 @@ def test_kill_9_under_load_leaves_one_terminal_record_for_every_request(tmp_path
             process.stdout.close()
             acknowledged += load.acknowledged
         asked = refs_seen(upstream)
+        treated = {
+            seen.json["messages"][-1]["content"]
+            for seen in upstream.seen
+            if seen.json["messages"][0]["content"] == TREATED
+        }
         with gateway(tmp_path, upstream.url):
             pass
     found = Counter(record.ref for record in interactions(tmp_path))
-    assert len(acknowledged) > 5 * KILLS
+    assert len(acknowledged) > 5 * kills
     assert set(acknowledged) <= asked
     assert {ref: found[ref] for ref in asked if found[ref] != 1} == {}
     done = {r.ref for r in interactions(tmp_path) if r.terminal is Terminal.COMPLETED}
     assert set(acknowledged) <= done
     assert any(r.terminal is Terminal.CRASHED for r in interactions(tmp_path))
     replayed_twice(tmp_path, len(asked))
+    assigned_before_the_outcome(spooled(tmp_path), treated)
+
+
+def assigned_before_the_outcome(records: list[Any], treated: set[str]) -> None:
+    """No arm is noted once its outcome is there, and nobody was treated without a note of it."""
+    noted: set[str] = set()
+    over: set[str] = set()
+    for record in records:
+        if isinstance(record, Assignment | Exposure):
+            assert record.session_id not in over
+            noted.add(record.session_id)
+        elif isinstance(record, Interaction):
+            over.add(record.session_id)
+    assert {f"session-{ref}" for ref in treated} <= noted
+    assert 0 < len(treated) < len(noted)
 
 
 def replayed_twice(home: Path, least: int) -> None:
