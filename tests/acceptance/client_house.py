@@ -67,9 +67,9 @@ def house(home: Path, *more: str) -> Iterator[House]:
             assert len(interactions(home)) == before
 
 
-def stored(home: Path, agent: str | None = None) -> list[Trace]:
+def stored(home: Path, agent: str | None = None, **env: str) -> list[Trace]:
     """Conversations of the store, oldest first, after shipping twice (which must change nothing)."""
-    app = open_app(home=home, env={"HOME": str(home)})
+    app = open_app(home=home, env={"HOME": str(home), **env})
     try:
         app.ship()
         counts = app.records.counts()

@@ -7,6 +7,7 @@ import re
 import socket
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -343,12 +344,15 @@ def closed_after_dripping(running: Running, begun: bytes, drip: bytes) -> bool:
 
 
 def test_a_client_that_sends_its_request_drop_by_drop_is_let_go(tmp_path: Path, upstream: Provider) -> None:
-    with gateway(tmp_path, upstream.url, head_seconds=0.5, body_seconds=0.5) as running:
-        assert closed_after_dripping(running, b"POST /v1/chat/completions HTTP/1.1\r\nX: ", b"y")
-        assert closed_after_dripping(running, HEAD + b"Content-Length: 9999\r\n\r\n", b" ")
+    slow = [
+        (b"POST /v1/chat/completions HTTP/1.1\r\nX: ", b"y"),
+        (HEAD + b"Content-Length: 9999\r\n\r\n", b" "),
         # Also after a request that was served on the same connection.
-        first = HEAD + LENGTH + b"\r\n" + CHAT
-        assert closed_after_dripping(running, first + b"POST /v1/x HTTP/1.1\r\nX: ", b"y")
+        (HEAD + LENGTH + b"\r\n" + CHAT + b"POST /v1/x HTTP/1.1\r\nX: ", b"y"),
+    ]
+    with gateway(tmp_path, upstream.url, head_seconds=0.5, body_seconds=0.5) as running:
+        with ThreadPoolExecutor(len(slow)) as pool:
+            assert all(pool.map(lambda one: closed_after_dripping(running, *one), slow))
         text = POOL.request("GET", running.url.removesuffix("/v1") + "/metrics").data.decode()
         assert 'prx_gateway_refused_total{why="slow_head"} 2' in text
         assert 'prx_gateway_refused_total{why="slow_body"} 1' in text

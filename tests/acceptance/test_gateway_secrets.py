@@ -164,9 +164,38 @@ def test_no_secret_is_in_any_file_that_the_processes_wrote_not_even_after_a_cras
         assert process.wait(30) == 0
     traces = stored(home)
     assert sum(len(trace.interactions) for trace in traces) >= 16
+    assert hits(repr(traces).encode()) == []
     assert b"redacted" in every_byte(home)
     assert hits(every_byte(home)) == []
     assert hits((tmp_path / "log").read_bytes() + (tmp_path / "log2").read_bytes()) == []
+
+
+@pytest.mark.full
+def test_no_secret_is_in_a_postgresql_store(
+    tmp_path: Path, upstream: Provider, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    monkeypatch.setenv("PRX__STORE__URL", postgres_url)
+    with served(tmp_path / "home", upstream.url) as (process, url):
+        traffic(url)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    traces = stored(tmp_path / "home", PRX__STORE__URL=postgres_url)
+    assert sum(len(trace.interactions) for trace in traces) >= 8
+    dump = b""
+    with psycopg.connect(postgres_url) as connection:
+        tables = connection.execute(
+            "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables "
+            "WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+        ).fetchall()
+        for (table,) in tables:
+            for (row,) in connection.execute(f"SELECT t::text FROM {table} t").fetchall():
+                # Bytes stand there as hexadecimal digits.
+                plain = re.sub(r"\\\\x([0-9a-f]+)", lambda m: bytes.fromhex(m[1]).decode("latin-1"), row)
+                dump += row.encode() + plain.encode("utf-8", "replace")
+    assert b"redacted" in dump
+    assert hits(dump) == []
 
 
 @pytest.mark.parametrize("where", ["request", "error", "path"])
