@@ -9,6 +9,10 @@ every fourth a new session. `managed` also recognises the system prompt of every
 in a running experiment, and replaces it for the half that is treated. CPU time is that of all threads of the
 proxy's process, from the scheduler's own account. The limit is what we claim: 1.6 times the bare
 pass-through on the same packages.
+
+The `litellm` cases compare with the LiteLLM proxy, one worker and no database: a 25th of its time is what we
+claim. It lives in an environment of its own (`python -m venv DIR && DIR/bin/pip install 'litellm[proxy]'`)
+and is found as `PRX_LITELLM=DIR/bin/litellm` or on the PATH; where it is not, it is left out in words.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import asyncio
 import json
 import os
 import platform
+import shutil
 import signal
 import statistics
 import subprocess
@@ -32,6 +37,10 @@ CLIENTS = 8
 REQUESTS = {"plain": 2_000, "stream": 600}
 ROUNDS = 5
 CASES = ("plain", "stream", "managed_plain", "managed_stream")
+LITELLM_CASES = ("litellm_plain", "litellm_stream")
+LITELLM_REQUESTS = {"plain": 160, "stream": 80}
+LITELLM_SHARE = 25
+_NO_KEYS = "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"
 CHUNK_PAUSE = 0.001
 SYSTEM = (
     "You are the support agent of a parcel service. Answer briefly and kindly. Never promise a refund.\n"
@@ -68,6 +77,8 @@ async def stub(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            if b"content-length:" not in head:
+                break  # LiteLLM looks around at its start
             length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
             body = await reader.readexactly(length)
             if b'"stream": true' not in body and b'"stream":true' not in body:
@@ -79,7 +90,8 @@ async def stub(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
                 await asyncio.sleep(CHUNK_PAUSE)
             writer.write(b"0\r\n\r\n")
     except (asyncio.IncompleteReadError, ConnectionError):
-        writer.close()
+        pass
+    writer.close()
 
 
 def serve_stub() -> None:
@@ -288,6 +300,87 @@ def measure(case: str) -> dict[str, Any]:
     }
 
 
+class LiteLlm:
+    """The LiteLLM proxy as a process, in front of the same provider."""
+
+    def __init__(self, program: str, upstream: str, folder: Path) -> None:
+        listener = _listener()
+        self.port = listener.getsockname()[1]
+        listener.close()
+        config = folder / "litellm.yaml"
+        model = {"model": "openai/gpt-4o", "api_base": upstream, "api_key": "sk-bench"}
+        config.write_text(json.dumps({"model_list": [{"model_name": "gpt-4o", "litellm_params": model}]}))
+        command = [program, "--config", str(config), "--host", "127.0.0.1", "--port", str(self.port)]
+        # Without these it fetches a table from the network at its start, and asks for keys.
+        env = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", _NO_KEYS: "true"}
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(
+            [*command, "--telemetry", "False"], stdout=quiet, stderr=quiet, env=env
+        )
+        until = time.monotonic() + 120
+        while True:
+            try:
+                asyncio.run(load(self.port, 0, CLIENTS, False))
+                return
+            except (OSError, asyncio.IncompleteReadError, SystemExit):
+                if time.monotonic() > until or self.process.poll() is not None:
+                    raise SystemExit("the LiteLLM proxy did not start") from None
+                time.sleep(0.5)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def litellm() -> str | None:
+    """The LiteLLM proxy's program, where it is installed."""
+    return shutil.which(os.environ.get("PRX_LITELLM", "litellm"))
+
+
+def measure_litellm(case: str, program: str) -> dict[str, Any]:
+    """The gateway with everything on and the LiteLLM proxy, taking turns; seconds of CPU per request."""
+    kind = case.removeprefix("litellm_")
+    streaming = kind == "stream"
+    counts = {"ours": REQUESTS[kind], "litellm": LITELLM_REQUESTS[kind]}
+    taken: dict[str, list[float]] = {"ours": [], "litellm": []}
+    with tempfile.TemporaryDirectory() as folder:
+        provider = Running("stub")
+        upstream = f"http://127.0.0.1:{provider.port}/v1"
+        ours = Running("ours", upstream, f"{folder}/home", "1")
+        running: dict[str, Running | LiteLlm] = {
+            "ours": ours,
+            "litellm": LiteLlm(program, upstream, Path(folder)),
+        }
+        first = 0
+        for turn in range(4):
+            for name, one in running.items():
+                before = cpu_seconds(one.process.pid)
+                asyncio.run(load(one.port, first, counts[name], streaming))
+                if turn:
+                    taken[name].append((cpu_seconds(one.process.pid) - before) / counts[name])
+            first += max(counts.values())
+        for stopped in (*running.values(), provider):
+            stopped.stop()
+    mine, peer = (statistics.median(taken[name]) for name in taken)
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    return {
+        "bench": "gateway",
+        "case": f"gateway_{case}",
+        "unit": "s",
+        "ours": mine,
+        "limit": peer / LITELLM_SHARE,
+        "peer": peer,
+        "peer_name": "LiteLLM proxy",
+        "ratio_to_limit": mine * LITELLM_SHARE / peer,
+        "ratio_to_peer": mine / peer,
+        "n": 3 * counts["litellm"],
+        "spread": max(taken["ours"]) - min(taken["ours"]),
+        "note": f"{peer / mine:.0f} times less",
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "versions": {"litellm": version.strip().rsplit(" ", 1)[-1]},
+    }
+
+
 PACKAGES = ("starlette", "uvicorn", "aiohttp", "httptools", "uvloop")
 
 
@@ -314,7 +407,7 @@ def interactions(home: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    parser.add_argument("--case", choices=CASES, help="only this case")
+    parser.add_argument("--case", choices=(*CASES, *LITELLM_CASES), help="only this case")
     parser.add_argument("--serve", nargs="+", help="one of the servers (used inside)")
     options = parser.parse_args()
     if options.serve:
@@ -326,8 +419,19 @@ def main() -> None:
         else:
             serve_ours(rest[0], Path(rest[1]), rest[2] == "1")
         return
-    for case in (options.case,) if options.case else CASES:
-        line = measure(case)
+    program = litellm()
+    for case in (options.case,) if options.case else (*CASES, *LITELLM_CASES):
+        if case in LITELLM_CASES:
+            if program is None:
+                print(f"{case}: LiteLLM is not installed", file=sys.stderr)
+                continue
+            line = measure_litellm(case, program)
+            if not options.json:
+                times = f"ours {line['ours'] * 1e6:.0f} us, LiteLLM {line['peer'] * 1e6:.0f} us"
+                print(f"{line['case']:24} {times}, {line['note']} (claimed: at least {LITELLM_SHARE})")
+                continue
+        else:
+            line = measure(case)
         if options.json:
             print(json.dumps(line))
             continue

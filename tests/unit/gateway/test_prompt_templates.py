@@ -152,3 +152,18 @@ def test_what_two_texts_have_in_common_fits_both(one: str, other: str) -> None:
     template = template_of(merged((one,), other))
     assert template.match(one) is not None
     assert template.match(other) is not None
+
+
+def test_who_sent_a_prompt_is_kept_only_until_it_is_shown() -> None:
+    learner = Learner(LearnRules(units=3, least=16))
+    shown = [
+        learner.observe(f"You help {name} with parcels.", name, NOW) for name in ("Ada", "Bo", "Cy", "Di")
+    ]
+    (kind,) = [one for one in shown if one is not None]
+    for n in range(100):
+        learner.observe(f"You help person {n} with parcels.", f"u-{n}", NOW)
+    assert kind.units == set()
+    short = Learner(LearnRules(units=3, least=1000))
+    for n in range(100):
+        short.observe(f"You help {n} with parcels.", f"u-{n}", NOW)
+    assert all(len(one.units) <= 3 for one in short.kinds())

@@ -64,7 +64,8 @@ class Learner:
         if len(text) > _LONGEST:
             return None
         kind = self._fitting(text) or self._alike(text) or self._new(text, known)
-        kind.units.add(unit)
+        if not kind.settled and len(kind.units) < self._rules.units:
+            kind.units.add(unit)
         kind.sent += 1
         kind.first_seen = kind.first_seen or now
         kind.last_seen = now
@@ -82,6 +83,10 @@ class Learner:
         """Take in a template that was shown before, so that it is not learned again."""
         kind = self._new("", ())
         kind.constants, kind.words, kind.settled = template.constants, words_of(template.text), True
+
+    def kinds(self) -> list[Kind]:
+        """All kinds that are known now."""
+        return list(self._kinds.values())
 
     def settled(self) -> list[Kind]:
         """Kinds whose template may be shown, oldest first."""
