@@ -47,6 +47,7 @@ bench: setup
 docs: setup
 	$(BIN)/python docs/build.py
 	$(BIN)/python tests/statistics/table.py
+	$(BIN)/python tests/statistics/reliability.py
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -46,11 +46,14 @@ class NoLease(Lease):
 
 @contextmanager
 def leased(context: Context, agent: str, now: datetime) -> Iterator[Lease]:
-    """Hold the lease of `agent`. Raises: Busy when another live process holds it."""
+    """Hold the lease of `agent`. Raises: Busy when another live process holds it.
+
+    One that ends later than any lease taken now is from before the clock was set back, and counts no more.
+    """
     token = f"{context.owner}:{context.ids.new(now)}"
     with context.ledger.transaction(now=now, actor="engine") as tx:
         held = tx.maybe(Due, _key(agent))
-        if held and held.lease_owner and held.lease_until and held.lease_until > now:
+        if held and held.lease_owner and held.lease_until and now < held.lease_until <= now + LEASE:
             raise Busy(
                 f"agent {agent!r} is being worked on by {held.lease_owner.split(':')[0]} "
                 f"until {held.lease_until:%H:%M:%S} UTC; try again then"

@@ -1,7 +1,7 @@
 """Rollback in its five spellings; always one transaction, never an edited version."""
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import msgspec
 
@@ -100,16 +100,15 @@ def _sealed(view: View, wanted: Version) -> str:
 
 
 def _undone(view: View, left: Version, wanted: Version, layer: Layer | None) -> tuple[Version, ...]:
+    if layer is None:
+        behind = _left_behind(view, left, wanted)
+        return tuple(one for one in behind if one.source not in NO_CHANGE and _still_in(view, left, one))
     chain = lineage(view, left, layer)
-    if layer is None and wanted.label not in {version.label for version in chain}:
-        return (left,)
     undone: list[Version] = []
     for newer, older in pairwise(chain):
-        if newer.label == wanted.label or (
-            layer and newer.manifest.part(layer) == wanted.manifest.part(layer)
-        ):
+        if newer.label == wanted.label or newer.manifest.part(layer) == wanted.manifest.part(layer):
             break
-        changed = layer is None or newer.manifest.part(layer) != older.manifest.part(layer)
+        changed = newer.manifest.part(layer) != older.manifest.part(layer)
         if changed and newer.source not in NO_CHANGE and _still_in(view, left, newer):
             undone.append(newer)
     return tuple(undone)
@@ -134,7 +133,7 @@ def execute_rollback(
     for experiment_id in cancelled:
         cancel_experiment(tx, tx.get(Experiment, experiment_id), reason="rollback", why=why)
     served = _serve(tx, plan, why)
-    for version in _left_behind(tx, plan):
+    for version in _left_behind(tx, plan.left, plan.target) if plan.layer is None else ():
         if version.status is not VersionStatus.SEALED:
             tx.put(msgspec.structs.replace(version, status=VersionStatus.ROLLED_BACK))
     for version in plan.undone:
@@ -177,15 +176,11 @@ def _serve(tx: Transaction, plan: RollbackPlan, why: str) -> Version:
     return plan.target
 
 
-def _left_behind(view: View, plan: RollbackPlan) -> tuple[Version, ...]:
-    """Versions that no longer serve once the pointer moved back; a selective rollback leaves none behind."""
-    if plan.layer is not None:
-        return ()
-    chain = lineage(view, plan.left)
-    labels = [version.label for version in chain]
-    if plan.target.label not in labels:
-        return (plan.left,)
-    return chain[: labels.index(plan.target.label)]
+def _left_behind(view: View, left: Version, wanted: Version) -> tuple[Version, ...]:
+    """Versions that no longer serve once the pointer moved from one to the other, newest first: those under
+    the one down to where both began. The other may lie on another branch, left by an earlier rollback."""
+    kept = {version.label for version in lineage(view, wanted)}
+    return tuple(takewhile(lambda version: version.label not in kept, lineage(view, left)))
 
 
 def _settle_proposal(tx: Transaction, version: Version, served: Version, why: str) -> None:
