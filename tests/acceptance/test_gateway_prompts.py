@@ -1,6 +1,7 @@
 """From traffic to a learned template, to acceptance, to the versions that the gateway serves."""
 
 import json
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -192,6 +193,20 @@ def test_the_kill_switch_sends_everyone_to_the_champion_within_a_second(
         (tmp_path / "kill").unlink()
         eventually(lambda: not POOL.request("GET", f"{base}/health").json()["killed"], 1.0)
         assert chat(running, TEXT.format("Bo"), "s-1").headers["x-prx-served"] == "treatment"
+
+
+def test_an_experiment_that_cannot_be_worked_out_leaves_everyone_with_the_champion(
+    tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, prompts={"support": BETTER}, experiments=(experiment(math.nan),))
+    with gateway(tmp_path, upstream.url, learn=FEW) as running:
+        learn(running)
+        accepted(running)
+        assert chat(running, TEXT.format("Bo"), "s-1").status == 200
+        assert system_sent(upstream) == BETTER.replace("{slot_1}", "Bo")
+        health = POOL.request("GET", f"{running.url.removesuffix('/v1')}/health").json()
+        assert health["problems"] == ["experiment: failed 1 times"]
+        assert interactions(tmp_path)[-1].prompts == {"support": content_hash(BETTER)}
 
 
 def test_a_text_that_does_not_fit_passes_byte_for_byte(

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -333,10 +333,17 @@ class Session:
         champion = serving.prompts.get(name)
         own = champion is None or not known
         self._apart = self._apart or (own and champion is not None)
+        chosen = default if champion is None or own else champion
+        # An experiment that cannot be worked out is no reason to serve anything but the champion.
+        work = partial(self._in_arms, serving, name, chosen, own=own)
+        return self._runtime.faults.guard("experiment", work, chosen)
+
+    def _in_arms(self, serving: Serving, name: str, chosen: str, *, own: bool) -> str:
+        """The text of the arms that this session is in, `chosen` outside of all."""
+        champion = serving.prompts.get(name)
         arms = self._arms.running(
             serving, Layer.PROMPT, lambda e: e.prompts is not None and name in e.prompts, may_enter=not own
         )
-        chosen = default if champion is None or own else champion
         kept = self._arms.previous(
             serving, Layer.PROMPT, lambda h: not own and _kept_text(h, name) not in (None, champion)
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -9,6 +10,7 @@ from prx.domain.experiments import TREATMENT
 from prx.domain.layers import Layer
 from prx.domain.records import Routing
 from prx.domain.routing import ModelFacts
+from prx.domain.serving import Serving
 from prx.domain.versions import Strategy
 from prx.live.arms import Arms, served_arm
 from prx.live.automix import VERIFIER, confidence
@@ -81,6 +83,11 @@ class Steering:
 
     def _strategy(self, differ: _Differ) -> Strategy:
         serving = self.runtime.served(self.agent)
+        # An experiment that cannot be worked out is no reason to act on anything but the champion.
+        work = partial(self._in_arms, serving, differ)
+        return self.runtime.faults.guard("experiment", work, serving.strategy)
+
+    def _in_arms(self, serving: Serving, differ: _Differ) -> Strategy:
         champion = serving.strategy
         kept = self.arms.previous(
             serving, Layer.STRATEGY, lambda h: h.strategy is not None and differ(champion, h.strategy)
