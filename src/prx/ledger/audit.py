@@ -13,6 +13,9 @@ from prx.domain.times import to_micros
 
 GENESIS = "0" * 64
 _TAG = b"prx.audit.v1"
+_TAG_WITH_LENGTH = len(_TAG).to_bytes(8) + _TAG
+_SHORT = 256
+_LENGTHS = tuple(size.to_bytes(8) for size in range(_SHORT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,13 @@ def link_hash(*, prev: str, seq: int, kind: str, actor: str, at_us: int, subject
 
     Lengths make the encoding injective: no two different links share one input.
     """
-    fields = (prev, str(seq), kind, actor, str(at_us), subject, body_hash)
-    pieces = [_TAG, *(field.encode() for field in fields)]
-    return hashlib.sha256(b"".join(len(raw).to_bytes(8) + raw for raw in pieces)).hexdigest()
+    pieces = [_TAG_WITH_LENGTH]
+    for field in (prev, str(seq), kind, actor, str(at_us), subject, body_hash):
+        raw = field.encode()
+        size = len(raw)
+        pieces.append(_LENGTHS[size] if size < _SHORT else size.to_bytes(8))
+        pieces.append(raw)
+    return hashlib.sha256(b"".join(pieces)).hexdigest()
 
 
 def next_link(

@@ -9,12 +9,12 @@ import msgspec
 
 from prx.domain.answers import Failed
 from prx.domain.codec import decode
-from prx.domain.errors import NotFound, StoreError
+from prx.domain.errors import NotFound, StoreError, StoreTooNew
 from prx.domain.events import AuditRow, Control, Event
 from prx.domain.findings import Finding
 from prx.domain.layers import Layer
 from prx.domain.times import to_micros
-from prx.domain.versions import Part, Pointer, Version
+from prx.domain.versions import SNAPSHOT_SCHEMA, Part, Pointer, Version
 from prx.ledger.binding import Told, differing
 from prx.ledger.checksum import damaged
 from prx.ledger.kinds import KINDS, filing
@@ -97,7 +97,10 @@ class StoredView:
             )
         if f"sha256:{hashlib.sha256(body).hexdigest()}" != part_hash:
             raise damaged(f"part {part_hash}")
-        return _PARTS.decode(body)
+        try:
+            return _PARTS.decode(body)
+        except msgspec.DecodeError as error:
+            raise _too_new(f"part {part_hash} is whole, and of a kind not known here ({error})") from error
 
     def version(self, agent: str, label: str) -> Version:
         """Version by label. Raises: NotFound."""
@@ -109,6 +112,8 @@ class StoredView:
         found = self.maybe(Version, snapshot_id)
         if found is None or (found.agent, found.label) != (agent, label):
             raise damaged(f"the label {label} of agent {agent!r}")
+        if found.schema > SNAPSHOT_SCHEMA:
+            raise _too_new(f"version {label} of agent {agent!r} is a snapshot of schema {found.schema}")
         return found
 
     def pointer(self, agent: str) -> Pointer | None:
@@ -130,6 +135,13 @@ class StoredView:
     def differing(self, told: Told) -> Failed | None:
         """The first record, pointer or part that is not as the audit chain says, or None."""
         return differing(self._read, told, (filing(kind).name for kind in KINDS))
+
+
+def _too_new(what: str) -> StoreTooNew:
+    return StoreTooNew(
+        f"{what}; this PRX Evolution reads snapshots up to schema {SNAPSHOT_SCHEMA}; nothing was changed; "
+        "use the newer release: pip install --upgrade prx-evolution"
+    )
 
 
 def _states(state: str | Iterable[str] | None) -> tuple[str, ...] | None:

@@ -13,6 +13,8 @@ from prx.domain.versions import Pointer
 from prx.ledger.checksum import checked, damaged, with_checksum
 from prx.ledger.store import Document, Query
 
+_TEXT = {str}
+
 
 class Work(Protocol):
     """One open transaction of a database."""
@@ -265,9 +267,16 @@ def _pointer(row: tuple[Any, ...]) -> Pointer:
 def _audit_row(row: tuple[Any, ...]) -> AuditRow:
     """The link as stored, true or not (`verify_chain` tells). Raises: StoreError when it cannot be read."""
     seq, prev, link, at, actor, kind, subject, body_hash, body = row
-    if not isinstance(at, int) or not all(
-        isinstance(text, str) for text in (prev, link, actor, kind, subject, body_hash, body or "")
-    ):
+    kinds = {
+        type(prev),
+        type(link),
+        type(actor),
+        type(kind),
+        type(subject),
+        type(body_hash),
+        type(body or ""),
+    }
+    if type(at) is not int or kinds != _TEXT:
         raise damaged(f"audit row {seq}")
     try:
         when = from_micros(at)

@@ -1,5 +1,6 @@
 """The chain of versions that is in force: from the served version back to the first."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from prx.domain.errors import InvalidInput, NotFound
@@ -27,12 +28,17 @@ def lineage(view: View, version: Version, layer: Layer | None = None) -> tuple[V
     With a `layer`, a selective rollback of that layer counts as the version that it restored, so that
     undone changes are not met again.
     """
-    chain = [version]
-    while chain[-1].parents:
-        last = chain[-1]
+    return tuple(back_from(view, version, layer))
+
+
+def back_from(view: View, version: Version, layer: Layer | None = None) -> Iterator[Version]:
+    """The versions of `lineage`, each read when it is asked for: a history may be long."""
+    last = version
+    yield last
+    while last.parents:
         restored = last.source is VersionSource.ROLLBACK and last.layer is layer and len(last.parents) > 1
-        chain.append(view.version(version.agent, last.parents[1 if layer and restored else 0]))
-    return tuple(chain)
+        last = view.version(version.agent, last.parents[1 if layer and restored else 0])
+        yield last
 
 
 def changes_in_force(view: View, version: Version) -> tuple[Version, ...]:
@@ -72,7 +78,7 @@ def last_change(view: View, version: Version, layer: Layer | None) -> tuple[Vers
     if layer is None and version.source not in NO_CHANGE and version.parents:
         return view.version(version.agent, version.parents[0]), None
     force = version.manifest
-    for newer, older in pairwise(lineage(view, version, layer)):
+    for newer, older in pairwise(back_from(view, version, layer)):
         if newer.source is VersionSource.ERASURE and newer.layer:
             if newer.manifest.part(newer.layer) == force.part(newer.layer):
                 force = force.with_part(newer.layer, older.manifest.part(newer.layer))
@@ -94,4 +100,4 @@ def changed_layers(left: Version, right: Version) -> tuple[Layer, ...]:
 
 def restorable(view: View, version: Version) -> Version | None:
     """`version`, or the newest that it was made from which is not sealed; None when all are."""
-    return next((one for one in lineage(view, version) if one.status is not VersionStatus.SEALED), None)
+    return next((one for one in back_from(view, version) if one.status is not VersionStatus.SEALED), None)

@@ -75,6 +75,8 @@ def new_version(
         baseline=baseline or {},
         own=base.own if own is None else own,
     )
+    for one in Layer:
+        tx.part(version.manifest.part(one))  # a damaged or erased part is refused before it serves
     tx.add_version(version)
     tx.point(agent, version.label, expected=pointer.revision if pointer else None)
     return version
@@ -161,4 +163,5 @@ def _version(
 
 
 def _labels(view: View, agent: str) -> list[str]:
-    return [version.label for version in view.find(Version, agent=agent)]
+    # numbers rise with every version, so the newest has the highest
+    return [version.label for version in view.find(Version, agent=agent, newest_first=True, limit=1)]

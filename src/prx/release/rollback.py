@@ -1,5 +1,6 @@
 """Rollback in its five spellings; always one transaction, never an edited version."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
@@ -12,9 +13,16 @@ from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.ids import cycle_id
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
-from prx.domain.versions import Version, VersionSource, VersionStatus
+from prx.domain.versions import Version, VersionSource, VersionStatus, parse_label
 from prx.ledger.port import Transaction, View
-from prx.release.applied import NO_CHANGE, changed_layers, current, last_change, lineage, restorable
+from prx.release.applied import (
+    NO_CHANGE,
+    back_from,
+    changed_layers,
+    current,
+    last_change,
+    restorable,
+)
 from prx.release.decisions import amend
 from prx.release.promote import new_version
 from prx.release.stop import cancel_experiment
@@ -73,7 +81,8 @@ def plan_rollback(
     if target and snapshot:
         raise InvalidInput("give a version or a snapshot, not both")
     if snapshot:
-        wanted = view.get(Version, snapshot)
+        named = view.get(Version, snapshot)
+        wanted = view.version(named.agent, named.label)
         if wanted.agent != agent:
             raise InvalidInput(f"{snapshot} belongs to agent {wanted.agent!r}; use --agent {wanted.agent}")
     elif target:
@@ -101,24 +110,29 @@ def _sealed(view: View, wanted: Version) -> str:
 
 def _undone(view: View, left: Version, wanted: Version, layer: Layer | None) -> tuple[Version, ...]:
     if layer is None:
-        behind = _left_behind(view, left, wanted)
-        return tuple(one for one in behind if one.source not in NO_CHANGE and _still_in(view, left, one))
-    chain = lineage(view, left, layer)
-    undone: list[Version] = []
-    for newer, older in pairwise(chain):
+        return _in_force(view, left, _left_behind(view, left, wanted))
+    changes: list[Version] = []
+    for newer, older in pairwise(back_from(view, left, layer)):
         if newer.label == wanted.label or newer.manifest.part(layer) == wanted.manifest.part(layer):
             break
-        changed = newer.manifest.part(layer) != older.manifest.part(layer)
-        if changed and newer.source not in NO_CHANGE and _still_in(view, left, newer):
-            undone.append(newer)
-    return tuple(undone)
+        if newer.manifest.part(layer) != older.manifest.part(layer):
+            changes.append(newer)
+    return _in_force(view, left, changes)
 
 
-def _still_in(view: View, left: Version, change: Version) -> bool:
-    """Whether no rollback of its layer alone has undone the change already."""
-    if change.layer is None:
-        return True
-    return change.label in {one.label for one in lineage(view, left, change.layer)}
+def _in_force(view: View, left: Version, changes: Sequence[Version]) -> tuple[Version, ...]:
+    """Those of the changes, newest first, that no rollback of their layer alone has undone already."""
+    kept: list[Version] = []
+    labels: dict[Layer, frozenset[str]] = {}
+    end = parse_label(changes[-1].label) if changes else (0, 0)
+    for change in changes:
+        layer = change.layer
+        if layer is not None and layer not in labels:
+            chain = takewhile(lambda one: parse_label(one.label) >= end, back_from(view, left, layer))
+            labels[layer] = frozenset(one.label for one in chain)
+        if change.source not in NO_CHANGE and (layer is None or change.label in labels[layer]):
+            kept.append(change)
+    return tuple(kept)
 
 
 def execute_rollback(
@@ -134,7 +148,7 @@ def execute_rollback(
         cancel_experiment(tx, tx.get(Experiment, experiment_id), reason="rollback", why=why)
     served = _serve(tx, plan, why)
     for version in _left_behind(tx, plan.left, plan.target) if plan.layer is None else ():
-        if version.status is not VersionStatus.SEALED:
+        if version.status is VersionStatus.LIVE:
             tx.put(msgspec.structs.replace(version, status=VersionStatus.ROLLED_BACK))
     for version in plan.undone:
         _settle_proposal(tx, version, served, why)
@@ -178,9 +192,20 @@ def _serve(tx: Transaction, plan: RollbackPlan, why: str) -> Version:
 
 def _left_behind(view: View, left: Version, wanted: Version) -> tuple[Version, ...]:
     """Versions that no longer serve once the pointer moved from one to the other, newest first: those under
-    the one down to where both began. The other may lie on another branch, left by an earlier rollback."""
-    kept = {version.label for version in lineage(view, wanted)}
-    return tuple(takewhile(lambda version: version.label not in kept, lineage(view, left)))
+    the one down to where both began. The other may lie on another branch, left by an earlier rollback.
+
+    A version is made from earlier ones, so of two that differ only the later one can lie behind the other.
+    """
+    behind: list[Version] = []
+    mine, its = back_from(view, left), back_from(view, wanted)
+    one, other = next(mine, None), next(its, None)
+    while one is not None and (other is None or one.label != other.label):
+        if other is None or parse_label(one.label) > parse_label(other.label):
+            behind.append(one)
+            one = next(mine, None)
+        else:
+            other = next(its, None)
+    return tuple(behind)
 
 
 def _settle_proposal(tx: Transaction, version: Version, served: Version, why: str) -> None:
