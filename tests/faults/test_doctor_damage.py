@@ -103,7 +103,7 @@ def test_a_store_that_lost_rows_is_filled_again_from_the_spool(home: Path) -> No
         report = app.advance()
         assert app.records.counts()["interactions"] == 2000
         assert [step.why for step in report.steps if step.what == "refill"] == [
-            "the store had lost rows: 2000 are back"
+            "the store had lost rows: 2001 are back"
         ]
         assert not any(step.what == "refill" for step in app.advance().steps)
     finally:

@@ -18,7 +18,7 @@ from prx.spool.frames import Blank, Frame, Gap, Piece, Tail, pieces
 Append = Callable[[Sequence[Record]], int]
 BATCH = 500
 RETENTION = timedelta(hours=72)
-_TAIL = 256 * 1024
+_SAMPLE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,35 +87,30 @@ def refill(folder: Path, append: Append) -> Shipped:
     return Shipped(run.records, run.new, damaged=tuple(run.damaged))
 
 
-def has_lost_rows(folder: Path, append: Append) -> bool:
-    """Whether the store misses the newest record of a segment that it had committed, as after a restore.
+def missed_rows(folder: Path, append: Append) -> int:
+    """How many of a sample of committed records the store missed, as after a restore or the loss of its file.
 
-    Asked by handing that record over again. What is kept in the spool can then be refilled. Raises: what
-    `append` raises.
+    Asked by handing over again the first and the last record of each segment as far as it was shipped, and
+    one of every 64 KiB between them; the rest can then be refilled. Raises: what `append` raises.
     """
-    lost = False
+    run = _Run(append)
     for segment in segments(prepare(folder)):
-        position = position_of(segment)
-        if position.committed_at is None or position.held:
-            continue
-        newest = _newest(segment)
-        run = _Run(append)
-        if newest is not None:
-            _hand_over(segment, (newest,), run)
-            lost |= run.new > 0
-    return lost
+        for batch in _batches(_samples(segment, position_of(segment).offset)):
+            _hand_over(segment, batch, run)
+    return run.new
 
 
-def _newest(segment: Path) -> Frame | None:
-    try:
-        tail = max(0, segment.stat().st_size - _TAIL)
-    except FileNotFoundError:
-        return None
-    for start in (tail, 0) if tail else (0,):
-        found = [piece for piece in pieces(_read(segment, start), start) if isinstance(piece, Frame)]
-        if found:
-            return found[-1]
-    return None
+def _samples(segment: Path, shipped: int) -> Iterator[Piece]:
+    last: Frame | None = None
+    due = 0
+    for piece in pieces(_read(segment, 0)[:shipped]):
+        if isinstance(piece, Frame):
+            last = piece
+            if piece.start >= due:
+                yield piece
+                last, due = None, piece.start + _SAMPLE
+    if last is not None:
+        yield last
 
 
 def _ship_segment(segment: Path, position: Position, run: _Run, now: datetime) -> bool:

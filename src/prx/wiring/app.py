@@ -23,7 +23,7 @@ from prx.models.meter import Budget, BudgetNotice, CallMeter, MeteredModel
 from prx.models.port import ChatModel
 from prx.records.port import RecordStore
 from prx.settings import ModelRole, Settings, load
-from prx.spool.ship import Shipped, has_lost_rows, refill, ship
+from prx.spool.ship import Shipped, missed_rows, refill, ship
 from prx.views.fitness import rules_from
 from prx.wiring.auditheads import AuditHeads, Signed, audit_heads
 from prx.wiring.decisionfiles import DecisionFiles, export_rules
@@ -73,9 +73,9 @@ class App:
 
         def fill() -> None:
             folder = spool_folder(self.home)
-            if has_lost_rows(folder, self.records.append):
-                done = refill(folder, self.records.append)
-                report.add("refill", "records", "done", f"the store had lost rows: {done.new} are back")
+            if missed := missed_rows(folder, self.records.append):
+                back = missed + refill(folder, self.records.append).new
+                report.add("refill", "records", "done", f"the store had lost rows: {back} are back")
 
         fenced(report, "refill", "records", fill)
 
