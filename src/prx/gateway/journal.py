@@ -63,6 +63,7 @@ class Journal:
     def __init__(self, folder: Path, *, slots: int = _SLOTS) -> None:
         self._folder = folder
         self._fd, self._path, slots = _made(folder, slots)
+        self._name, self._is = str(self._path), _file_of(self._fd)
         self._map = mmap.mmap(self._fd, slots * _SLOT)
         self._free = list(range(slots - 1, -1, -1))
         self.unkept = 0
@@ -101,8 +102,8 @@ class Journal:
     def _stay_in_place(self) -> None:
         """Go on in a new file when ours was removed or moved: nobody would find it after our death."""
         try:
-            there, here = os.stat(self._path), os.fstat(self._fd)
-            if (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev):
+            there = os.stat(self._name)
+            if (there.st_ino, there.st_dev) == self._is:
                 return
         except FileNotFoundError:
             pass
@@ -120,6 +121,7 @@ class Journal:
         self._map.close()
         os.close(self._fd)
         self._map, self._fd, self._path = fresh, fd, path
+        self._name, self._is = str(path), _file_of(fd)
 
     def close(self) -> None:
         """Remove the journal; every request must have left."""
@@ -176,6 +178,12 @@ def recover(folder: Path, spool: Path, append: Callable[[Sequence[Record]], None
         finally:
             os.close(fd)
     return recovered
+
+
+def _file_of(fd: int) -> tuple[int, int]:
+    """Inode and device; no other file can have them as long as this one is open."""
+    here = os.fstat(fd)
+    return here.st_ino, here.st_dev
 
 
 def _locked(path: Path) -> int | None:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -19,15 +19,22 @@ class Segment:
     fd: int
     opened_at: datetime
     size: int = 0
+    _name: str = field(init=False)
+    _is: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # As long as it is open, no other file can get its number.
+        here = os.fstat(self.fd)
+        self._name, self._is = str(self.path), (here.st_ino, here.st_dev)
 
     @property
     def in_place(self) -> bool:
         """False once the file, or the folder above it, was removed or moved: what is written then is lost."""
         try:
-            there, here = os.stat(self.path), os.fstat(self.fd)
+            there = os.stat(self._name)
         except OSError:
             return False
-        return (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)
+        return (there.st_ino, there.st_dev) == self._is
 
     def content(self) -> bytes:
         """Everything written so far, even of a file that was removed. Raises: OSError."""
