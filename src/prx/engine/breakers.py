@@ -29,12 +29,14 @@ from prx.release.breaker import (
     Trip,
     concurrent_rate,
     frozen_rate,
+    predictive_tail,
     tick,
 )
 from prx.release.stop import cancel_experiment
 from prx.settings import Settings
 
 LONGEST = timedelta(days=7)
+APART = 0.01
 
 
 def breaker_rules(settings: Settings) -> BreakerRules:
@@ -122,12 +124,15 @@ def _tick_version(turn: Turn, version: Version, causes: dict[str, str]) -> None:
     if version.label not in serving:
         return
     recent = list(of_what_serves(turn, max(began, since)))
-    frozen, beside = _frozen(version.baseline, turn.now, rules), sides(turn, version, began).control
-    control = [score for score in beside if score.started_at >= since]
-    baseline = concurrent_rate(failure_rate(beside), failure_rate(control), frozen, rules)
     week = max(began, turn.now - LONGEST)
     enough = len(recent) >= rules.min_sessions
     last = recent if enough else list(of_what_serves(turn, week))
+    frozen, beside = _frozen(version.baseline, turn.now, rules), sides(turn, version, began).control
+    window = recent if enough else last[-LAST_CALLS:]
+    same_time = [score for score in beside if window and score.started_at >= window[0].started_at]
+    control = [score for score in beside if score.started_at >= since]
+    beside = beside if same_time else []
+    baseline = concurrent_rate(failure_rate(beside), failure_rate(control), frozen, rules)
     slow_since = breaker.slow_since if breaker and breaker.slow_version == version.label else None
     found = tick(
         failure_rate(recent),
@@ -142,7 +147,7 @@ def _tick_version(turn: Turn, version: Version, causes: dict[str, str]) -> None:
     )
     if isinstance(found, Trip):
         alarm = Alarm("breaker", found.why, reading_numbers(found.reading), recent or last)
-        apart = baseline != frozen
+        apart = predictive_tail(failure_rate(window), failure_rate(same_time)) < APART
         blamed = Blame((version,), HELD) if apart else blame(turn, version, _failure, failures=True)
         take_back(turn, version, alarm, blamed)
         return

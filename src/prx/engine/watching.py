@@ -89,7 +89,8 @@ def _tick(turn: Turn, proposal: Proposal) -> None:
 
 
 def _beside(turn: Turn, proposal: Proposal) -> Regressed | Holding | NotEnoughData | None:
-    """The change against the units held back from it; None where nobody is, or too few after a first day.
+    """The change against the units held back from it; None where nobody is, or too few after a first day, and
+    when the holdback is over without a drop.
 
     For that day nothing is held against the past, which may have been another kind of day.
     """
@@ -97,13 +98,15 @@ def _beside(turn: Turn, proposal: Proposal) -> Regressed | Holding | NotEnoughDa
         return None
     with turn.view() as view:
         version = view.version(proposal.agent, proposal.version)
-    if holdback_of(version) is None:
+    held = holdback_of(version)
+    if held is None:
         return None
     both = sides(turn, version, proposal.state_since)
     found = watch(_levels(turn, both.control), _levels(turn, both.treated), _rules(turn), concurrent=True)
     first_day = timedelta(hours=turn.settings.safety.regression_monitoring_hours)
     late = turn.now - proposal.state_since >= first_day
-    return None if late and isinstance(found, NotEnoughData) else found
+    over = held.share(turn.now) is None and not isinstance(found, Regressed)
+    return None if over or (late and isinstance(found, NotEnoughData)) else found
 
 
 def _alarm(

@@ -2,11 +2,13 @@
 
 from datetime import timedelta
 
+import pytest
 from arranged import AGENT, PROMPT, Arranged, session
 
 from prx.domain.changes import Change, StrategyPatch
 from prx.domain.decisions import Decision
 from prx.domain.events import Breaker, Incident
+from prx.domain.holdback import Holdback, HoldStep, name_holdback, with_holdback
 from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import PromptSeen
@@ -241,3 +243,41 @@ def test_a_better_treatment_under_test_is_no_part_of_the_baseline_of_another_cha
         version = view.version(AGENT, change.version or "")
     assert version.baseline["failures"] == [320, 800]
     assert undone(arranged) == []
+
+
+def both_sides(arranged: Arranged, name: str, holdback: str, hours: int, *, fails_every: int) -> None:
+    """Hours of traffic half of which is held back from a change, the other half not."""
+    for hour in range(hours):
+        for k in range(24):
+            at, side = arranged.now + timedelta(minutes=2.5 * k), ("control", "treatment")[k // 2 % 2]
+            outcome = float(k % fails_every > 0)
+            written = session(f"{name}-{hour}-{k}", at, outcome=outcome, arm=(holdback, side), served=side)
+            arranged.write(written)
+        arranged.pass_hours(1)
+        arranged.engine.advance(arranged.now)
+
+
+@pytest.mark.parametrize("held_hours", [6, 48])
+def test_units_that_were_held_back_before_a_prompt_broke_do_not_convict_the_change_that_they_were_kept_from(
+    held_hours: int,
+) -> None:
+    arranged = Arranged.new(Settings())
+    serve(arranged, "before", 100, fails_every=5)
+    proposal = arranged.move(arranged.propose(ROUTING), *PROVEN)
+    held = Holdback(
+        holdback_id=name_holdback(proposal.proposal_id),
+        layer=Layer.STRATEGY,
+        previous=proposal.base,
+        salt="salt",
+        steps=(HoldStep(share=0.5, until=arranged.now + timedelta(hours=held_hours)),),
+    )
+    baseline = with_holdback(freeze_baseline(arranged.context, AGENT, arranged.now), held)
+    with arranged.context.ledger.transaction(now=arranged.now, actor="engine") as tx:
+        promote(tx, proposal, why="test", evidence="live", baseline=baseline)
+    both_sides(arranged, "good", held.holdback_id, 6, fails_every=24)
+    ship_prompt(arranged, PROMPT + "broken\n")
+    if held_hours > 6:
+        both_sides(arranged, "bad", held.holdback_id, 3, fails_every=3)
+    else:
+        serve(arranged, "bad", 3, fails_every=3, per_hour=24)
+    assert "v1.1" not in undone(arranged)
