@@ -126,8 +126,9 @@ def record_incident(
     restored: str | None,
 ) -> Incident:
     """Store an incident and tell the outside."""
+    incident_id = tx.ids.new(tx.now)
     incident = Incident(
-        incident_id=tx.ids.new(tx.now),
+        incident_id=incident_id,
         agent=agent,
         layer=layer,
         at=tx.now,
@@ -138,7 +139,7 @@ def record_incident(
         restored=restored,
         numbers=dict(alarm.numbers),
         evidence=alarm.evidence,
-        next_step="read the sessions in evidence, then `prx evolution incidents ack ID`",
+        next_step=_next_step(incident_id, restored),
     )
     tx.put(incident)
     tx.audit("incident", incident.incident_id, {"detector": alarm.detector, "why": alarm.why})
@@ -155,6 +156,14 @@ def record_incident(
         )
     )
     return incident
+
+
+def _next_step(incident_id: str, restored: str | None) -> str:
+    serves = f"{restored} serves already; " if restored else "nothing was undone; "
+    return (
+        f"{serves}read the sessions in evidence, then `prx evolution incidents ack {incident_id}`; "
+        "until then no new change of this layer passes the gate"
+    )
 
 
 def open_breaker(tx: Transaction, agent: str, layer: Layer, *, hours: float) -> Breaker:

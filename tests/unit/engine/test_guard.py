@@ -86,6 +86,10 @@ def test_an_incident_holds_the_numbers_from_which_the_trip_is_recomputed() -> No
     baseline = Rate(int(n["baseline_failures"]), int(n["baseline_sessions"]))
     assert predictive_tail(window, baseline) == n["tail"] < 1e-3
     assert incident.restored == "v1.0"
+    assert incident.detector == "breaker"
+    assert f"{window.failures} of {window.sessions} sessions failed" in incident.summary
+    assert incident.next_step.startswith("v1.0 serves already; ")
+    assert f"`prx evolution incidents ack {incident.incident_id}`" in incident.next_step
     assert incident.evidence
     assert all(key.startswith("bad-") for key in incident.evidence)
     assert breaker.state == "open"
