@@ -13,12 +13,14 @@ from chat_server import completion, response
 from gateway_house import Provider, Running, eventually, gateway, interactions, provider, spooled, whole
 
 from prx.domain.codec import content_hash
+from prx.domain.holdback import Holdback, HoldStep
 from prx.domain.layers import Layer
 from prx.domain.records import Assignment, Exposure, Interaction, PromptSeen
-from prx.domain.serving import ServedExperiment, Serving
+from prx.domain.serving import ServedExperiment, ServedHoldback, Serving
 from prx.gateway.prompts.learner import LearnRules
 from prx.gateway.prompts.store import PromptFiles
 from prx.gateway.serving import LedgerReader
+from prx.live.assign import held_back
 
 POOL = urllib3.PoolManager(retries=False)
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -173,6 +175,31 @@ def test_sessions_are_assigned_before_the_provider_is_asked_and_get_their_arm(
         assert len(of_kind(tmp_path, Assignment)) == 40
         order = [type(r) for r in spooled(tmp_path) if getattr(r, "session_id", "") == "s-7"]
         assert order.index(Assignment) < order.index(Exposure) < order.index(Interaction)
+
+
+def test_units_held_back_get_the_previous_text_and_the_same_ones_as_in_the_sdk(
+    tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = HoldStep(share=0.5, until=datetime(2126, 1, 1, tzinfo=UTC))
+    plan = Holdback(holdback_id="holdback/p", layer=Layer.PROMPT, previous="-", salt="h", steps=(step,))
+    held = ServedHoldback(plan=plan, prompts={"support": TEMPLATE})
+    given(monkeypatch, prompts={"support": BETTER}, holdbacks=(held,))
+    with gateway(tmp_path, upstream.url, learn=FEW) as running:
+        learn(running)
+        accepted(running)
+        sent = {}
+        for n in range(30):
+            chat(running, TEXT.format(f"Bo{n}"), f"s-{n}")
+            sent[f"Bo{n}"] = system_sent(upstream) == TEMPLATE.replace("{slot_1}", f"Bo{n}")
+        found = of_kind(tmp_path, Assignment)
+        served = {one.session_id: one.served for one in of_kind(tmp_path, Exposure)}
+    assert len(found) == len(served) == 30
+    for one in found:
+        assert one.experiment_id == "holdback/p"
+        assert (one.variant == "control") is held_back(one.unit, "h", 0.5)
+        assert served[one.session_id] == one.variant
+    assert sum(sent.values()) == sum(one.variant == "control" for one in found)
+    assert 5 < sum(sent.values()) < 25
 
 
 def test_the_kill_switch_sends_everyone_to_the_champion_within_a_second(
