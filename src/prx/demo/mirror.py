@@ -9,14 +9,16 @@ from prx.records.memory import open_memory
 from prx.records.port import Erasures, RecordStore
 
 _PAGE = 1000
+_AT_ONCE = 5000
 
 
 class MirroredRecords:
-    """A `RecordStore` that writes records to `file` at once and derived scores with `settle`."""
+    """A `RecordStore` that writes records to `file` some thousand at a time, and the rest with `settle`."""
 
     def __init__(self, file: RecordStore) -> None:
         self._file, self._memory = file, open_memory()
         self._readers: set[str] = set()
+        self._unwritten: list[Record] = []
 
     @property
     def erasures(self) -> Erasures:
@@ -24,12 +26,15 @@ class MirroredRecords:
         return self._file.erasures
 
     def append(self, records: Sequence[Record]) -> int:
-        """Store in both."""
-        self._file.append(records)
+        """Store in memory, and in the file before long."""
+        self._unwritten += records
+        if len(self._unwritten) >= _AT_ONCE:
+            self._write()
         return self._memory.append(records)
 
     def settle(self) -> None:
-        """Bring the file to where the memory is: scores, and how far each reader has read."""
+        """Bring the file to where the memory is: records, scores, and how far each reader has read."""
+        self._write()
         self._file.put_scores(self._memory.scores())
         touched = _last(lambda after: self._file.changed_sessions(after=after, limit=_PAGE))
         prompts = _last(lambda after: self._file.prompts_seen(after=after, limit=_PAGE))
@@ -82,9 +87,14 @@ class MirroredRecords:
         return self._memory.counts()
 
     def close(self) -> None:
-        """Close both."""
+        """Close both; records that were not written yet are."""
+        self._write()
         self._memory.close()
         self._file.close()
+
+    def _write(self) -> None:
+        self._file.append(self._unwritten)
+        self._unwritten = []
 
 
 def _last(page: Any) -> int:

@@ -109,7 +109,7 @@ def run(
                 scripted=chosen.name == IMPROVABLE.name,
             )
             story.run()
-            result = _result(app, simulation, start, days)
+            result = _result(simulation, start, days)
             _run_on(simulation, until)
         mirror.settle()
         text = settings_text(chosen, CADENCE, PLANNED, JUDGED)
@@ -209,9 +209,9 @@ def _bar() -> Progress:
     )
 
 
-def _result(app: App, simulation: Simulation, start: datetime, days: int) -> dict[str, Any]:
+def _result(simulation: Simulation, start: datetime, days: int) -> dict[str, Any]:
     return {
-        **counts(app),
+        **counts(simulation),
         "fitness_start": _measured(simulation, start, at_day(start, _WINDOW_DAYS)),
         "fitness_end": _measured(simulation, at_day(start, days - _WINDOW_DAYS), at_day(start, days)),
         _TRUTH.format("start"): round(simulation.true_start(), 4),

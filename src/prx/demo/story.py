@@ -19,7 +19,6 @@ from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.versions import Version
 from prx.engine.report import Step
 from prx.ledger.port import View
-from prx.wiring.app import App
 
 DAYS = 60
 BAD_EDIT_DAY, BROKEN_DAY, REPAIR_DAY = 20, 50, 52
@@ -211,10 +210,10 @@ def broken_prompt() -> str:
     return text
 
 
-def counts(app: App) -> dict[str, int]:
+def counts(simulation: Simulation) -> dict[str, int]:
     """What the run left behind."""
-    stored = app.records.counts()
-    with app.ledger.view() as view:
+    stored = simulation.records.counts()
+    with simulation.ledger.view() as view:
         return {
             "sessions": stored.get("sessions", 0),
             "interactions": stored.get("interactions", 0),
