@@ -286,6 +286,46 @@ def test_what_goes_wrong_reaches_the_client_as_its_own_exceptions(gate: Front, c
     assert [r.error for r in records[:5]] == [f"HTTP {s}: no {s}" for s, _ in kinds]
 
 
+@pytest.mark.parametrize("endpoint", ["chat", "responses"])
+def test_a_stream_that_breaks_off_raises_in_the_client_and_is_never_recorded_as_done(
+    gate: Front, client: Any, endpoint: str
+) -> None:
+    def script(seen: Seen) -> Reply:
+        reply = gate.model(seen)
+        assert isinstance(reply.body, list)
+        # After its first words, long before its end.
+        reply.body, reply.abort = reply.body[: 3 if endpoint == "chat" else 6], True
+        return reply
+
+    gate.upstream.script = script
+    if endpoint == "chat":
+        made = client.chat.completions.create(model="m", messages=[user("long")], stream=True)
+    else:
+        made = client.responses.create(model="m", input="long", stream=True)
+    with pytest.raises(openai.APIError, match="broke off"):
+        list(made)
+    (record,) = calls_of(gate.stored())
+    assert record.terminal is Terminal.UPSTREAM_ERROR
+    assert record.external_failure
+    assert "You said: long".startswith(record.response or "-")
+
+
+def test_a_stream_without_its_last_chunk_ends_in_the_client_and_is_recorded_as_unfinished(
+    gate: Front, client: Any
+) -> None:
+    def script(seen: Seen) -> Reply:
+        reply = gate.model(seen)
+        assert isinstance(reply.body, list)
+        reply.body = reply.body[:3]
+        return reply
+
+    gate.upstream.script = script
+    made = client.chat.completions.create(model="m", messages=[user("long")], stream=True)
+    text = "".join(one.choices[0].delta.content or "" for one in made)
+    (record,) = calls_of(gate.stored())
+    assert (record.response, record.terminal) == (text, Terminal.UPSTREAM_ERROR)
+
+
 def test_embeddings_models_and_files_pass(gate: Front, client: Any) -> None:
     made = client.embeddings.create(model="embed", input=["a", "bc"], encoding_format="float")
     assert plain(made) == gate.model.sent[0]
