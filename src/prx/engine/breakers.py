@@ -14,7 +14,7 @@ from prx.domain.versions import Version
 from prx.engine.admission import note_common_cause
 from prx.engine.attempt import attempt
 from prx.engine.blame import Blame, blame, suspects
-from prx.engine.holding import HELD, sides
+from prx.engine.holding import HELD, sides, still_held
 from prx.engine.preperiod import failure_rate
 from prx.engine.turn import Turn
 from prx.engine.undo import Alarm, open_breaker, reading_numbers, record_incident, take_back
@@ -121,13 +121,15 @@ def _tick_version(turn: Turn, version: Version, causes: dict[str, str]) -> None:
     with turn.view() as view:
         breaker = view.maybe(Breaker, f"{turn.agent}/{version.layer}")
         serving = {one.label for one in _in_force(view, turn.agent, turn.now)}
+        held = still_held(view, version, turn.now)
     if version.label not in serving:
         return
     recent = list(of_what_serves(turn, max(began, since)))
     week = max(began, turn.now - LONGEST)
     enough = len(recent) >= rules.min_sessions
     last = recent if enough else list(of_what_serves(turn, week))
-    frozen, beside = _frozen(version.baseline, turn.now, rules), sides(turn, version, began).control
+    frozen = _frozen(version.baseline, turn.now, rules)
+    beside = sides(turn, version, began).control if held else []
     window = recent if enough else last[-LAST_CALLS:]
     same_time = [score for score in beside if window and score.started_at >= window[0].started_at]
     control = [score for score in beside if score.started_at >= since]

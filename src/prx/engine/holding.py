@@ -8,7 +8,7 @@ from typing import Any
 from prx.domain.experiments import CONTROL, TREATMENT, Experiment
 from prx.domain.holdback import Holdback, HoldStep, holdback_of, name_holdback, with_holdback
 from prx.domain.layers import Layer
-from prx.domain.proposals import Proposal
+from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.scores import SessionScore
 from prx.domain.versions import Version
 from prx.engine.context import Context
@@ -71,6 +71,15 @@ def sides(turn: Turn, version: Version, since: datetime) -> Sides:
         return Sides([], [])
     found = list(turn.scores(since, experiment_id=held.holdback_id))
     return Sides(_side(found, held, CONTROL), _side(found, held, TREATMENT))
+
+
+def still_held(view: View, version: Version, now: datetime) -> bool:
+    """Whether units are held back from the version now: its control is concurrent only so long."""
+    held = holdback_of(version)
+    if held is None or held.share(now) is None or version.proposal_id is None:
+        return False
+    proposal = view.maybe(Proposal, version.proposal_id)
+    return proposal is not None and proposal.state is ProposalState.WATCHING
 
 
 def _side(scores: Iterable[SessionScore], held: Holdback, variant: str) -> list[SessionScore]:

@@ -17,7 +17,7 @@ from prx.domain.layers import Layer
 from prx.domain.proposals import Proposal, ProposalState
 from prx.domain.records import Record
 from prx.domain.serving import ServedExperiment
-from prx.engine.holding import MEMORY_SHARE, PER_DAY, THIN_SHARE, hold_back
+from prx.engine.holding import MEMORY_SHARE, PER_DAY, THIN_SHARE, hold_back, still_held
 from prx.engine.trialstart import create_experiment
 from prx.engine.watching import freeze_baseline
 from prx.ledger import serving
@@ -243,6 +243,18 @@ def test_nobody_is_held_back_after_rollback_confirmation_or_kill() -> None:
         else:
             engine.kill(AGENT, actor="person:ann", why="test", now=now)
         assert {changed(desk.text_of(user)) for user in users} == {end != "rollback"}
+
+
+def test_the_sessions_held_back_are_a_control_only_while_units_are_held_back() -> None:
+    desk = Desk(arranged())
+    proposal, _ = ship(desk.arranged)
+    with desk.arranged.context.ledger.view() as view:
+        version = view.version(AGENT, "v1.1")
+        assert still_held(view, version, desk.arranged.now + timedelta(hours=167))
+        assert not still_held(view, version, desk.arranged.now + timedelta(hours=169))
+    desk.arranged.engine.confirm(proposal.proposal_id, actor="person:ann", now=desk.arranged.now)
+    with desk.arranged.context.ledger.view() as view:
+        assert not still_held(view, version, desk.arranged.now + timedelta(hours=1))
 
 
 def test_a_unit_held_back_enters_no_experiment_of_that_layer() -> None:
