@@ -1,7 +1,6 @@
 """A disk or a spool without room: serving goes on or is refused, as the operator said; gaps are counted."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -161,6 +160,6 @@ def test_a_home_that_is_removed_under_a_running_gateway_costs_no_record_of_the_o
             ask(running.url, f"r-{n}")
         shutil.rmtree(home)
         assert ask(running.url, "r-3").status == 200
-        assert os.path.isdir(home)
+        eventually(lambda: spool_folder(home).is_dir() and spooled(home))
     assert sorted(r.ref or "" for r in interactions(home)) == [f"r-{n}" for n in range(4)]
     assert len(spooled(home)) > 4

@@ -97,7 +97,8 @@ class SpoolWriter:
         Raises: SpoolFull under `on_full = refuse`. Other failures of the disk count as a gap under `serve`.
         """
         with self._lock:
-            self._stay_in_place()
+            if self._rules.fsync is Fsync.NEVER:
+                self._stay_in_place()
             framed: list[_Framed] = []
             waiting = 0
             try:
@@ -277,6 +278,7 @@ class SpoolWriter:
         if segment is None or segment.size == 0:
             return
         if segment.size >= rules.segment_bytes or self._now() - segment.opened_at >= rules.segment_age:
+            self._stay_in_place()
             self._seal()
 
     def _open(self) -> Segment:
@@ -337,6 +339,9 @@ class SpoolWriter:
         while self._written.wait() and not self._closing.wait(self._rules.sync_seconds):
             self._written.clear()
             try:
+                with self._lock:
+                    # Here and not at every record: what stands in the removed file is still readable.
+                    self._stay_in_place()
                 self.sync()
             except OSError as error:
                 self._tally["unsynced"] += 1
