@@ -67,6 +67,7 @@ class Engine(Protocol):
         target: str | None = None,
         layer: Layer | None = None,
         snapshot: str | None = None,
+        operation: str | None = None,
         actor: str,
         now: datetime,
     ) -> RollbackResult:

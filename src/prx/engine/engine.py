@@ -135,12 +135,15 @@ class Engine:
         target: str | None = None,
         layer: Layer | None = None,
         snapshot: str | None = None,
+        operation: str | None = None,
         actor: str,
         now: datetime,
     ) -> RollbackResult:
         """Undo the last change, or restore a version, a snapshot, or one layer of it."""
         with self._turn(agent, now, Report()) as turn:
-            return people.rollback(turn, actor, target=target, layer=layer, snapshot=snapshot)
+            return people.rollback(
+                turn, actor, target=target, layer=layer, snapshot=snapshot, operation=operation
+            )
 
     def rollback_preview(
         self,

@@ -11,6 +11,7 @@ from prx.domain.errors import Conflict, InvalidInput
 from prx.domain.events import Breaker, Control, Event, EventName, Incident
 from prx.domain.experiments import Experiment, ExperimentStatus
 from prx.domain.layers import Layer
+from prx.domain.operations import Operation
 from prx.domain.proposals import Approval, Proposal, ProposalState
 from prx.domain.versions import PromptSet
 from prx.engine.admission import admit
@@ -23,6 +24,7 @@ from prx.engine.trials import conclude_by_hand
 from prx.engine.trialstart import create_experiment, plan_for, room_for
 from prx.engine.turn import Turn
 from prx.engine.watching import confirm, freeze_baseline
+from prx.ledger.port import Transaction
 from prx.propose.fingerprint import fingerprint
 from prx.propose.risk import risk_of
 from prx.release.applied import current
@@ -143,11 +145,50 @@ def rollback(
     target: str | None = None,
     layer: Layer | None = None,
     snapshot: str | None = None,
+    operation: str | None = None,
 ) -> RollbackResult:
-    """Undo the last change, or restore a version, a snapshot or one layer of it."""
+    """Undo the last change, or restore a version, a snapshot or one layer of it.
+
+    `operation`: an id of the caller's; the same one again gives the first answer and does nothing.
+    Raises: Conflict for an id that was used for something else.
+    """
+    asked = {"target": target, "layer": layer and layer.value, "snapshot": snapshot}
     with turn.transaction(actor) as tx:
+        known = tx.maybe(Operation, operation) if operation else None
+        if known is not None:
+            return _answered(tx, known, turn.agent, asked)
         plan = plan_rollback(tx, turn.agent, target=target, layer=layer, snapshot=snapshot)
-        return execute_rollback(tx, plan, why=f"rolled back by {actor}")
+        done = execute_rollback(tx, plan, why=f"rolled back by {actor}")
+        if operation:
+            tx.put(
+                Operation(
+                    operation_id=operation,
+                    agent=turn.agent,
+                    asked=asked,
+                    at=turn.now,
+                    restored=done.restored,
+                    left=done.left,
+                    layers=done.layers,
+                    cancelled_experiments=done.cancelled_experiments,
+                )
+            )
+        return done
+
+
+def _answered(tx: Transaction, known: Operation, agent: str, asked: dict[str, str | None]) -> RollbackResult:
+    if (known.agent, known.asked) != (agent, asked):
+        raise Conflict(
+            f"operation {known.operation_id!r} was something else ({known.asked} of agent {known.agent!r}); "
+            "nothing was done; give every operation an id of its own"
+        )
+    return RollbackResult(
+        known.restored,
+        known.left,
+        known.layers,
+        tx.version(agent, known.restored),
+        known.cancelled_experiments,
+        repeated=True,
+    )
 
 
 def cancel(turn: Turn, experiment_id: str, actor: str) -> Experiment:

@@ -14,6 +14,7 @@ from prx.domain.errors import InvalidInput
 from prx.domain.events import Breaker, Control, Due, Incident
 from prx.domain.experiments import Experiment
 from prx.domain.findings import Finding
+from prx.domain.operations import Operation
 from prx.domain.proposals import Proposal
 from prx.domain.routing import ModelTable
 from prx.domain.spending import Spending
@@ -73,6 +74,7 @@ _FILINGS: dict[type[Any], Filing] = {
     Control: Filing("control", "agent", "prx evolution status", None, None, lambda control: control.since),
     Spending: Filing("spending", "spending_id", "prx evolution cost", None, "month"),
     ModelTable: Filing("model_table", "agent", "prx evolution status", None, None, lambda table: table.at),
+    Operation: Filing("operation", "operation_id", "prx evolution history", None, None, lambda one: one.at),
     Baseline: Filing("baseline", "baseline_id", "prx prompts", None, None, lambda one: one.registered_at),
 }
 KINDS: tuple[type[Any], ...] = tuple(_FILINGS)

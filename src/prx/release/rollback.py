@@ -59,13 +59,15 @@ class RollbackPlan:
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """What a rollback did; `restored` is the label now served."""
+    """What a rollback did; `restored` is the label now served. `repeated`: the operation was carried out
+    before, and nothing was done now."""
 
     restored: str
     left: str
     layers: tuple[Layer, ...]
     version: Version
     cancelled_experiments: tuple[str, ...]
+    repeated: bool = False
 
 
 def plan_rollback(

@@ -17,6 +17,10 @@ from prx.domain.layers import Layer
         (("v1.2",), {"target": "v1.2", "layer": None, "snapshot": None}),
         (("--layer", "prompt", "v1.1"), {"target": "v1.1", "layer": Layer.PROMPT, "snapshot": None}),
         (("--snapshot", "snap_1"), {"target": None, "layer": None, "snapshot": "snap_1"}),
+        (
+            ("--operation", "op-1", "v1.2"),
+            {"target": "v1.2", "layer": None, "snapshot": None, "operation": "op-1"},
+        ),
         (("--layer", "L3", "--yes"), {"target": None, "layer": Layer.STRATEGY, "snapshot": None}),
     ],
 )
@@ -24,7 +28,10 @@ def test_rollback_has_five_spellings(
     terminal: Terminal, arguments: tuple[str, ...], given: dict[str, object]
 ) -> None:
     answer = terminal("evolution", "rollback", *arguments)
-    assert (answer.code, terminal.engine.asked) == (0, [("rollback", {"agent": "default", **given})])
+    assert (answer.code, terminal.engine.asked) == (
+        0,
+        [("rollback", {"agent": "default", "operation": None, **given})],
+    )
     assert "v1.0 (was v1.1)" in answer.out
 
 

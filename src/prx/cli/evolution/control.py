@@ -15,6 +15,7 @@ from prx.cli.text.words import count
 from prx.domain.errors import InvalidInput
 from prx.domain.events import Control
 from prx.domain.layers import Layer
+from prx.domain.operations import Operation
 from prx.domain.proposals import Proposal
 from prx.views.identify import identify
 from prx.views.proposals import proposal_view
@@ -27,10 +28,17 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 @click.argument("target", required=False, metavar="[VERSION]")
 @click.option("--layer", "--level", "-l", type=LAYER, help="Restore this layer only, as a new version.")
 @click.option("--snapshot", metavar="ID", help="Restore the version with this snapshot id.")
+@click.option("--operation", metavar="ID", help="An id of yours: given again, nothing is done again.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.pass_context
 def rollback(
-    context: click.Context, target: str | None, layer: Layer | None, snapshot: str | None, yes: bool
+    context: click.Context,
+    *,
+    target: str | None,
+    layer: Layer | None,
+    snapshot: str | None,
+    operation: str | None,
+    yes: bool,
 ) -> None:
     """Serve an earlier version again.
 
@@ -40,11 +48,21 @@ def rollback(
     if (target is not None and not target.strip()) or (snapshot is not None and not snapshot.strip()):
         raise click.UsageError("the version is empty; name one, or leave it out to undo the last change")
     with call.app() as app:
-        what = app.engine.rollback_preview(call.agent, target=target, layer=layer, snapshot=snapshot)
-        if not yes and not call.json and sys.stdin.isatty():
+        with app.ledger.view() as view:
+            known = view.maybe(Operation, operation) if operation else None
+        what = "nothing: this operation was carried out before"
+        if known is None:
+            what = app.engine.rollback_preview(call.agent, target=target, layer=layer, snapshot=snapshot)
+        if known is None and not yes and not call.json and sys.stdin.isatty():
             click.confirm(clean(f"{call.agent}: {what}. Do it?"), abort=True, err=True)
         done = app.engine.rollback(
-            call.agent, target=target, layer=layer, snapshot=snapshot, actor=call.actor, now=call.now
+            call.agent,
+            target=target,
+            layer=layer,
+            snapshot=snapshot,
+            operation=operation,
+            actor=call.actor,
+            now=call.now,
         )
     rows = (
         ("Done", what),
