@@ -7,7 +7,7 @@ from prx.domain.decisions import Decision
 from prx.domain.experiments import TREATMENT, Experiment, ExperimentStatus
 from prx.domain.holdback import held_back, is_holdback
 from prx.domain.scores import Arm, SessionScore
-from prx.domain.versions import Version
+from prx.domain.versions import Version, VersionSource, VersionStatus
 from prx.engine.turn import Turn
 from prx.ledger.port import View
 
@@ -23,7 +23,10 @@ def served_since(version: Version) -> datetime:
 
 def undone_spans(view: View, agent: str) -> Spans:
     """From when each undone version began to serve until it was undone."""
-    began = {version.label: served_since(version) for version in view.find(Version, agent=agent)}
+    versions = view.find(Version, agent=agent)
+    if all(one.status is VersionStatus.LIVE and one.source is not VersionSource.ROLLBACK for one in versions):
+        return ()
+    began = {version.label: served_since(version) for version in versions}
     return tuple(
         (began[label], decision.timestamp)
         for decision in view.find(Decision, agent=agent)
