@@ -6,12 +6,10 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
-import msgspec
 import pytest
 
 from prx.domain.answers import Passed
 from prx.domain.errors import StoreError
-from prx.domain.events import Due
 from prx.domain.ids import system_ids
 from prx.domain.records import SessionStart
 from prx.ledger import verify_chain
@@ -32,21 +30,6 @@ from prx.ledger.postgres import open_postgres
 from prx.records.postgres import open_postgres as open_records
 NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 url, name = sys.argv[1:3]
-"""
-APPEND_AUDIT = """
-ledger = open_postgres(url, system_ids(), busy_seconds=60)
-for number in range(int(sys.argv[3])):
-    with ledger.transaction(now=NOW, actor=name) as tx:
-        tx.audit("note", name, {"number": number})
-"""
-WRITE_PAIRS = """
-ledger = open_postgres(url, system_ids(), busy_seconds=60)
-for number in range(100000):
-    with ledger.transaction(now=NOW, actor=name) as tx:
-        tx.put(Due(due_id=f"{name}-{number}-a", agent=name, job="a", at=NOW))
-        tx.audit("pair", name, {"number": number})
-        tx.put(Due(due_id=f"{name}-{number}-b", agent=name, job="b", at=NOW))
-    print(number, flush=True)
 """
 APPEND_RECORDS = """
 records = open_records(url, busy_seconds=60)
@@ -91,43 +74,6 @@ def line_of(child: "subprocess.Popen[str]") -> str:
     return child.stdout.readline()
 
 
-def test_three_writers_make_one_chain_without_a_fork_or_a_gap(postgres_url: str) -> None:
-    children = [process(APPEND_AUDIT, postgres_url, f"writer-{n}", "500") for n in range(3)]
-    for child in children:
-        finished(child)
-    ledger = open_postgres(postgres_url, system_ids())
-    with ledger.view() as view:
-        rows = view.audit_rows()
-    assert isinstance(verify_chain(rows), Passed)
-    assert [row.seq for row in rows] == list(range(1, 1501))
-    for writer in range(3):
-        own = [msgspec.json.decode(r.body or "")["number"] for r in rows if r.actor == f"writer-{writer}"]
-        assert own == list(range(500))
-    ledger.close()
-
-
-@pytest.mark.parametrize("acknowledged", [1, 7, 20])
-def test_a_killed_writer_leaves_what_it_acknowledged_and_no_half_transaction(
-    postgres_url: str, acknowledged: int
-) -> None:
-    with process(WRITE_PAIRS, postgres_url, "w") as child:
-        assert child.stdout is not None
-        for _ in range(acknowledged):
-            child.stdout.readline()
-        child.kill()
-        rest = child.stdout.read()
-    complete = [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
-    last = int(complete[-1]) if complete else acknowledged - 1
-    ledger = open_postgres(postgres_url, system_ids(), busy_seconds=60)
-    with ledger.transaction(now=NOW, actor="next") as tx:  # the lock is free once the dead one is undone
-        rows, first, second = tx.audit_rows(), tx.find(Due, state="a"), tx.find(Due, state="b")
-        assert tx.audit("after", "w", {}).seq == len(rows) + 1
-    assert len(rows) == len(first) == len(second)
-    assert last + 1 <= len(rows) <= last + 2
-    assert isinstance(verify_chain(rows), Passed)
-    ledger.close()
-
-
 def test_a_held_lock_is_waited_for_within_the_bound_and_then_named(postgres_url: str) -> None:
     child = process(HOLD_LOCK, postgres_url, "holder", "60")
     assert line_of(child) == "held\n"
@@ -162,19 +108,6 @@ def test_a_suspended_writer_keeps_nobody_out_and_is_told_when_it_wakes(postgres_
     ledger.close()
 
 
-def test_six_processes_that_create_the_same_store_at_once_all_succeed(postgres_url: str) -> None:
-    children = [process(APPEND_AUDIT, postgres_url, f"w{n}", "2") for n in range(3)]
-    children += [process(APPEND_RECORDS, postgres_url, f"r{n}", "2") for n in range(3)]
-    for child in children:
-        finished(child)
-    ledger, records = open_postgres(postgres_url, system_ids()), open_records(postgres_url)
-    with ledger.view() as view:
-        assert len(view.audit_rows()) == 6
-    assert records.counts()["interactions"] == 6
-    ledger.close()
-    records.close()
-
-
 def test_a_reader_by_cursor_misses_no_session_while_three_processes_write(postgres_url: str) -> None:
     records = open_records(postgres_url)
     children = [process(APPEND_RECORDS, postgres_url, f"w{n}", "100") for n in range(3)]
@@ -189,15 +122,6 @@ def test_a_reader_by_cursor_misses_no_session_while_three_processes_write(postgr
     assert len(seen) == 300
     assert records.counts() == {"sessions": 300, "interactions": 300, "feedback": 0, "scores": 0}
     records.close()
-
-
-def test_a_commit_of_another_process_is_seen_by_the_poll(postgres_url: str) -> None:
-    ledger = open_postgres(postgres_url, system_ids())
-    before = ledger.data_version()
-    assert ledger.data_version() == before
-    finished(process(APPEND_AUDIT, postgres_url, "other", "1"))
-    assert ledger.data_version() == before + 1
-    ledger.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")

@@ -1,14 +1,12 @@
 """Ledger and records under several processes, killed processes and forks."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from prx.domain.answers import Passed
@@ -32,34 +30,6 @@ from prx.records import open_sqlite as open_records
 NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 path, name = sys.argv[1:3]
 """
-APPEND_AUDIT = """
-ledger = open_sqlite(path, system_ids(), busy_seconds=60)
-for number in range(int(sys.argv[3])):
-    with ledger.transaction(now=NOW, actor=name) as tx:
-        tx.audit("note", name, {"number": number})
-"""
-WRITE_PAIRS = """
-ledger = open_sqlite(path, system_ids(), busy_seconds=60)
-for number in range(100000):
-    with ledger.transaction(now=NOW, actor=name) as tx:
-        tx.put(Due(due_id=f"{name}-{number}-a", agent=name, job="a", at=NOW))
-        tx.audit("pair", name, {"number": number})
-        tx.put(Due(due_id=f"{name}-{number}-b", agent=name, job="b", at=NOW))
-    print(number, flush=True)
-"""
-APPEND_RECORDS = """
-records = open_records(path, busy_seconds=60)
-for number in range(100000):
-    session = f"{name}-{number}"
-    records.append([SessionStart(record_id=f"{session}-s", at=NOW, session_id=session),
-                    Interaction(record_id=f"{session}-i", at=NOW, session_id=session)])
-    print(number, flush=True)
-"""
-COMMIT_ONCE = """
-ledger = open_sqlite(path, system_ids(), busy_seconds=60)
-with ledger.transaction(now=NOW, actor=name) as tx:
-    tx.put(Due(due_id="other", agent="a", job="j", at=NOW))
-"""
 HOLD_LOCK = """
 ledger = open_sqlite(path, system_ids())
 with ledger.transaction(now=NOW, actor=name) as tx:
@@ -82,65 +52,6 @@ def process(script: str, *args: str) -> "subprocess.Popen[str]":
 def finished(child: "subprocess.Popen[str]") -> None:
     _, errors = child.communicate(timeout=120)
     assert child.returncode == 0, errors
-
-
-def killed_after(script: str, path: Path, acknowledged: int) -> int:
-    """Last number that the child acknowledged before it was killed in the middle of its work."""
-    with process(script, str(path), "w") as child:
-        assert child.stdout is not None
-        for _ in range(acknowledged):
-            child.stdout.readline()
-        child.send_signal(signal.SIGKILL)
-        rest = child.stdout.read()  # not communicate(): it would miss what readline() has buffered
-    assert child.returncode == -signal.SIGKILL
-    complete = [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
-    return int(complete[-1]) if complete else acknowledged - 1
-
-
-def test_three_writers_make_one_chain_without_a_fork_or_a_gap(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    children = [process(APPEND_AUDIT, str(path), f"writer-{n}", "150") for n in range(3)]
-    for child in children:
-        finished(child)
-    ledger = open_sqlite(path, system_ids())
-    with ledger.view() as view:
-        rows = view.audit_rows()
-    assert isinstance(verify_chain(rows), Passed)
-    assert [row.seq for row in rows] == list(range(1, 451))
-    for writer in range(3):
-        own = [
-            msgspec.json.decode(row.body or "")["number"] for row in rows if row.actor == f"writer-{writer}"
-        ]
-        assert own == list(range(150))
-    ledger.close()
-
-
-@pytest.mark.parametrize("acknowledged", [1, 7, 20])
-def test_a_killed_writer_leaves_what_it_acknowledged_and_no_half_transaction(
-    tmp_path: Path, acknowledged: int
-) -> None:
-    path = tmp_path / "ledger.sqlite"
-    last = killed_after(WRITE_PAIRS, path, acknowledged)
-    ledger = open_sqlite(path, system_ids())
-    with ledger.view() as view:
-        rows, first, second = view.audit_rows(), view.find(Due, state="a"), view.find(Due, state="b")
-    assert len(rows) == len(first) == len(second)
-    assert last + 1 <= len(rows) <= last + 2  # one may have been committed and not yet acknowledged
-    assert isinstance(verify_chain(rows), Passed)
-    with ledger.transaction(now=NOW, actor="next") as tx:
-        assert tx.audit("after", "w", {}).seq == len(rows) + 1
-    ledger.close()
-
-
-def test_a_killed_appender_leaves_whole_batches_of_records(tmp_path: Path) -> None:
-    path = tmp_path / "records.sqlite"
-    last = killed_after(APPEND_RECORDS, path, 20)
-    records = open_records(path)
-    counts = records.counts()
-    assert counts["sessions"] == counts["interactions"]
-    assert last + 1 <= counts["sessions"] <= last + 2
-    assert all(len(trace.interactions) == 1 for trace in records.traces())
-    records.close()
 
 
 def test_a_killed_transaction_is_undone_and_its_lock_is_free(tmp_path: Path) -> None:
@@ -172,29 +83,6 @@ def test_a_held_lock_is_waited_for_within_the_bound_and_then_named(tmp_path: Pat
     finished(child)
     with ledger.transaction(now=NOW, actor="next") as tx:
         assert tx.audit("after", "x", {}).seq == 2
-    ledger.close()
-
-
-def test_six_processes_that_create_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "ledger.sqlite"
-    children = [process(APPEND_AUDIT, str(path), f"w{n}", "2") for n in range(6)]
-    for child in children:
-        finished(child)
-    ledger = open_sqlite(path, system_ids())
-    with ledger.view() as view:
-        assert len(view.audit_rows()) == 12
-    ledger.close()
-
-
-def test_a_commit_of_another_process_is_seen_by_the_poll_and_by_the_next_view(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    ledger = open_sqlite(path, system_ids())
-    before = ledger.data_version()
-    assert ledger.data_version() == before
-    finished(process(COMMIT_ONCE, str(path), "other"))
-    assert ledger.data_version() != before
-    with ledger.view() as view:
-        assert view.maybe(Due, "other") is not None
     ledger.close()
 
 
