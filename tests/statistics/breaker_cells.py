@@ -158,29 +158,8 @@ def _false_trips() -> list[Cell]:
 
 
 def _beside() -> list[Cell]:
-    """False trips where a concurrent control is the baseline: an experiment's half, or a tenth held back."""
-    made = []
-    for share, words in (
-        (1.0, "an experiment's control, half of the sessions"),
-        (1 / 9, "a tenth held back"),
-    ):
-        for kind in ("plain", "sessions", "swing"):
-            for rate in (100, 500):
-                told, how = KINDS[kind]
-                made.append(
-                    Cell(
-                        name=f"breaker-beside-{kind}-{rate}-{share:.1f}",
-                        group="Breaker: trips within 168 h of a harmless change beside a concurrent control",
-                        claim=f"{rate} calls/h on the changed side, {told}, {words}",
-                        seed=5400 + len(made),
-                        runs=300,
-                        batch=50,
-                        simulate=trips(Traffic(rate, control=share, **how), 168),
-                        low=0.0,
-                        high=21 / 300,
-                    )
-                )
-    return made
+    """Those of `beside_cells`, which stands on this module and so is not imported above."""
+    return [Cell(**vars(one)) for one in __import__("beside_cells").cells()]
 
 
 def _found() -> list[Cell]:

@@ -27,11 +27,11 @@ from prx.release.breaker import (
     Hold,
     Rate,
     Trip,
-    concurrent_rate,
     frozen_rate,
     predictive_tail,
     tick,
 )
+from prx.release.control import beside_rate
 from prx.release.stop import cancel_experiment
 from prx.settings import Settings
 
@@ -83,7 +83,7 @@ def _tick_experiment(turn: Turn, experiment: Experiment, causes: dict[str, str])
     found = tick(
         failure_rate(s for s in treated if s.started_at >= since),
         failure_rate(treated[-LAST_CALLS:]),
-        concurrent_rate(failure_rate(control), hour, frozen, rules),
+        beside_rate(failure_rate(control), hour, frozen, rules),
         age=turn.now - experiment.created_at,
         slow_since=_slow_since(experiment.state),
         now=turn.now,
@@ -134,7 +134,7 @@ def _tick_version(turn: Turn, version: Version, causes: dict[str, str]) -> None:
     same_time = [score for score in beside if window and score.started_at >= window[0].started_at]
     control = [score for score in beside if score.started_at >= since]
     beside = beside if same_time else []
-    baseline = concurrent_rate(failure_rate(beside), failure_rate(control), frozen, rules)
+    baseline = beside_rate(failure_rate(beside), failure_rate(control), frozen, rules)
     slow_since = breaker.slow_since if breaker and breaker.slow_version == version.label else None
     found = tick(
         failure_rate(recent),

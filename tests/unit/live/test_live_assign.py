@@ -1,4 +1,5 @@
 import csv
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from scipy.stats import chi2
 from prx.domain.layers import Layer
 from prx.domain.records import UnitSource
 from prx.domain.serving import ServedExperiment
-from prx.live.assign import assign, position, unit_of
+from prx.live.assign import assign, held_back, position, unit_of
 
 # Computed once by an implementation of RFC 7693 written from the RFC's text, not by hashlib.
 VECTORS = list(
@@ -108,3 +109,17 @@ def test_the_unit_is_the_user_when_there_is_one_unless_the_rule_says_otherwise(
     rule: str, session_id: str | None, user: str | None, expected: tuple[str | None, UnitSource]
 ) -> None:
     assert unit_of(rule, session_id=session_id, user=user) == expected
+
+
+def test_who_is_held_back_is_fixed_for_ever_and_grows_with_the_share() -> None:
+    """Worked out here once more from RFC 7693: the highest positions under the salt are held back."""
+    units = [f"u{k}" for k in range(500)]
+    for salt in ("salt", "\u5f20" * 40):
+        key = salt.encode() if len(salt.encode()) <= 64 else blake2b(salt.encode()).digest()
+        places = {
+            u: int.from_bytes(blake2b(u.encode(), key=key, digest_size=8).digest(), "big") for u in units
+        }
+        kept = {share: {u for u in units if held_back(u, salt, share)} for share in (0.0, 0.1, 0.2, 0.5, 1.0)}
+        for share, found in kept.items():
+            assert found == {u for u in units if places[u] >= int((1 - share) * 2**64)}
+        assert kept[0.0] < kept[0.1] < kept[0.2] < kept[0.5] < kept[1.0]

@@ -17,6 +17,7 @@ from prx.release.breaker import (
     predictive_tail,
     tick,
 )
+from prx.release.control import beside_rate
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 WATCH = timedelta(hours=3)
@@ -157,6 +158,14 @@ def test_a_busy_hour_that_fails_as_it_always_does_trips_nothing() -> None:
     week, usual = Rate(50, 1000), {12: Rate(40, 200)}
     assert isinstance(look(Rate(20, 100), week), Trip)
     assert isinstance(look(Rate(20, 100), frozen_rate(week, usual, NOW, RULES)), Clear)
+
+
+def test_a_thin_control_lowers_no_baseline_and_a_full_one_stands_alone() -> None:
+    frozen = Rate(50, 1000)
+    assert beside_rate(Rate(0, 30), Rate(0, 11), frozen, RULES) == frozen
+    assert beside_rate(Rate(6, 30), Rate(0, 11), frozen, RULES) == Rate(6, 30)
+    assert beside_rate(Rate(9, 900), Rate(4, 200), frozen, RULES) == Rate(4, 200)
+    assert beside_rate(Rate(0, 0), Rate(0, 0), frozen, RULES) == frozen
 
 
 def test_the_tail_is_a_probability_that_falls_with_more_failures() -> None:
