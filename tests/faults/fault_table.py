@@ -60,7 +60,10 @@ FAULTS = (
     Fault(
         "F08",
         "random kills under load",
-        _t(PROCESSES, "test_a_killed_writer_leaves_what_it_acknowledged_and_no_half_transaction")
+        _t(
+            "faults/test_processes.py",
+            "test_a_killed_writer_leaves_what_it_acknowledged_and_no_half_transaction",
+        )
         + _t(
             "faults/test_spool_kill.py",
             "test_two_hundred_kills_lose_no_acknowledged_record_and_deliver_each_once",
