@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import urllib3
 from chat_server import completion, response
 from gateway_house import Provider, Running, gateway, interactions, provider, spooled, whole
 
-from prx.domain.records import SessionStart, UnitSource
+from prx.domain.records import Feedback, SessionStart, UnitSource
+from prx.gateway.tokens import parse_tokens
 
 POOL = urllib3.PoolManager(retries=False)
 
@@ -191,3 +193,59 @@ def test_agents_cannot_be_named_without_end(running: Running, upstream: Provider
     ]
     assert statuses == [200] * 200 + [400] * 3
     assert len(interactions(running.home)) == 203
+
+
+@pytest.mark.parametrize("key", ["Authorization", "api-key", "x-api-key", "x-goog-api-key"])
+def test_two_keys_that_send_one_session_name_have_two_conversations(running: Running, key: str) -> None:
+    """As a client would that learned the name of another's conversation."""
+    victim, thief = {key: "Bearer a", "X_PRX_Session": "s-1"}, {key: "Bearer b", "X_PRX_Session": "s-1"}
+    first = ask(running, "hi", headers=victim | {"X_PRX_User": "ada"})
+    stolen = ask(running, "hi", headers=thief | {"X_PRX_User": "eve"})
+    assert first == "s-1" != stolen
+    assert (start_of(running, first).user, start_of(running, stolen).user) == ("ada", "eve")
+    assert ask(running, "hi", headers=victim) == first
+    assert ask(running, "hi", headers=thief) == stolen
+    # Nor by the name that was made for another, nor as another agent.
+    assert ask(running, "hi", headers=victim | {"X_PRX_Session": stolen}) not in (first, stolen)
+    assert ask(running, "hi", headers=thief | {"X_PRX_Agent": "other"}) == stolen
+
+
+@pytest.mark.parametrize("key", ["api-key", "x-api-key", "x-goog-api-key"])
+def test_another_key_of_any_kind_never_joins_a_session_by_its_texts(running: Running, key: str) -> None:
+    first = ask(running, "hi", headers={key: "a"})
+    again = ("hi", assistant("answer 0"), "more")
+    assert ask(running, *again, headers={key: "b"}) != first
+    assert ask(running, *again, headers={key: "a"}) == first
+
+
+def test_one_key_that_names_two_tenants_has_two_conversations(running: Running) -> None:
+    first = ask(running, "hi", headers={"X_PRX_Session": "1", "X_PRX_Tenant": "acme"})
+    second = ask(running, "hi", headers={"X_PRX_Session": "1", "X_PRX_Tenant": "zeta"})
+    assert first != second
+    assert start_of(running, second).tenant == "zeta"
+    assert ask(running, "hi", headers={"X_PRX_Session": "1"}) == first
+
+
+def test_tokens_of_one_name_share_conversations_and_others_do_not(tmp_path: Path, upstream: Provider) -> None:
+    lines = {"one": "app", "one-new": "app", "two": "other"}
+    text = "\n".join(f"{name} proxy,ingest {sha256(t.encode()).hexdigest()}" for t, name in lines.items())
+    with gateway(tmp_path, upstream.url, tokens=parse_tokens(text, "tokens")) as running:
+
+        def of(token: str) -> str:
+            mine = {"Authorization": f"Bearer {token}-of-the-provider", "X_PRX_Key": token}
+            return ask(running, "hi", headers=mine | {"X_PRX_Session": "s-1"})
+
+        assert of("one") == of("one-new") == "s-1"
+        apart = of("two")
+        assert apart != "s-1"
+        for token in ("one", "two"):
+            signal = {"session": "s-1", "name": "thumb", "value": "up"}
+            sent = POOL.request(
+                "POST",
+                running.url.removesuffix("/v1") + "/api/v1/feedback",
+                body=json.dumps(signal),
+                headers={"Authorization": f"Bearer {token}"},
+            )
+            assert sent.status == 202
+        given = [r.target for r in spooled(running.home) if isinstance(r, Feedback)]
+        assert given == ["s-1", apart]

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from prx.domain.errors import EvolutionError, InvalidInput
 from prx.domain.records import DEFAULT_AGENT, Feedback, SessionEnd
+from prx.gateway.claims import caller_of
 from prx.gateway.identity import agent_of
 from prx.gateway.metrics import Metrics
 from prx.gateway.openapi import PATH as OPENAPI
@@ -66,6 +67,8 @@ class Api:
         body = await _body(request)
         now, new_id = self._recorder.now(), self._recorder.runtime.new_id
         given_id, record = feedback_of(body, now=now, new_id=new_id)
+        if record.target_kind == "session":
+            record = msgspec.structs.replace(record, target=self._meant(request, record.target))
         self._keep(record)
         return _json({"id": given_id, "accepted": True}, 202)
 
@@ -79,7 +82,7 @@ class Api:
         except InvalidInput as error:
             raise ApiError(422, "invalid_field", str(error), {"field": "agent"}) from None
         # As the gateway keeps what a client named in a header.
-        session_id = bounded(given)
+        session_id = self._meant(request, bounded(given))
         self._recorder.sessions.forget(agent, session_id)
         record_id = f"end/{session_id}"
         self._keep(SessionEnd(record_id=record_id, at=self._recorder.now(), session_id=session_id))
@@ -152,6 +155,12 @@ class Api:
         return _refused(
             ApiError(status, code, f"this needs a token with scope {scope.value} in Authorization: Bearer")
         )
+
+    def _meant(self, request: Request, session_id: str) -> str:
+        """The conversation that a token means by a name: its own where another client uses the same name."""
+        token = self._rules.tokens.find(bearer(request.headers.get("authorization")))
+        claims = self._recorder.sessions.claims
+        return session_id if token is None else claims.known(session_id, caller_of((), token))
 
     def _keep(self, record: Feedback | SessionEnd) -> None:
         try:

@@ -38,6 +38,7 @@ class Exchange:
     kind: Kind
     agent: str
     owner: str
+    caller: str
     ours: Asked
     view: Body | None
     target: Target

@@ -9,6 +9,7 @@ import msgspec
 
 from prx.domain.errors import InvalidInput
 from prx.domain.records import Terminal
+from prx.gateway.claims import caller_of
 from prx.gateway.exchange import Exchange
 from prx.gateway.identity import Asked, agent_of, asked, identify
 from prx.gateway.metrics import Metrics
@@ -19,7 +20,7 @@ from prx.gateway.replies import openai_error, send_json
 from prx.gateway.rules import GatewayRules, KeyMode
 from prx.gateway.shapes import wire_messages
 from prx.gateway.tokens import Scope as TokenScope
-from prx.gateway.tokens import bearer
+from prx.gateway.tokens import Token, bearer
 from prx.gateway.upstream import Upstream, checked_path
 from prx.gateway.views import KIND_OF_PATH, Body, Kind, inflated, read_body, with_model
 from prx.gateway.wire import Headers, Receive, Scope, Send, header
@@ -96,7 +97,7 @@ class Proxy:
         headers: Headers = scope["headers"]
         ours = asked(headers)
         try:
-            self._admit(headers, ours)
+            caller = caller_of(headers, self._admit(headers, ours))
             self._has_room()
         except Refused as refused:
             # Not recorded: whoever has no key must not be able to fill the store.
@@ -112,7 +113,9 @@ class Proxy:
             return
         started = time.perf_counter()
         try:
-            exchange = self._exchange(scope, receive, send, ours=ours, body=body, started=started)
+            exchange = self._exchange(
+                scope, receive, send, ours=ours, body=body, started=started, caller=caller
+            )
         except Refused as refused:
             await self._refuse(scope, send, refused, body, ours)
             return
@@ -132,18 +135,21 @@ class Proxy:
                 exchange.task.cancel()
         return len(self.under_way)
 
-    def _admit(self, headers: Headers, ours: Asked) -> None:
+    def _admit(self, headers: Headers, ours: Asked) -> Token | None:
+        """The token that was shown; None where none is asked for."""
         if not self._needs_key:
             if not self._rules.tokens.any_for(TokenScope.PROXY):
-                return
+                return None
             # From now on, also once the last such token was revoked.
             self._needs_key = True
         if self._rules.key_mode is KeyMode.GATEWAY:
             shown, where = bearer(header(headers, b"authorization")), "Authorization: Bearer"
         else:
             shown, where = ours.key, "X-PRX-Key"
-        if not self._rules.tokens.allows(shown, TokenScope.PROXY):
+        token = self._rules.tokens.find(shown)
+        if token is None or not token.may(TokenScope.PROXY):
             raise Refused(401, f"this gateway needs a token with scope proxy in {where}", "invalid_api_key")
+        return token
 
     def _has_room(self) -> None:
         if self._recorder.spool.refuses:
@@ -151,7 +157,15 @@ class Proxy:
             raise Refused(503, message, "spool_full")
 
     def _exchange(
-        self, scope: Scope, receive: Receive, send: Send, *, ours: Asked, body: bytes, started: float
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        ours: Asked,
+        body: bytes,
+        started: float,
+        caller: str,
     ) -> Exchange:
         headers: Headers = scope["headers"]
         if scope["method"] not in _METHODS:
@@ -181,7 +195,9 @@ class Proxy:
             path=path,
             kind=kind,
             agent=agent,
-            owner=f"{header(headers, b'authorization') or ''}\0{agent}",
+            # Of clients that share a token, each is still known by its own key.
+            owner=f"{caller}\0{caller_of(headers, None)}\0{agent}",
+            caller=caller,
             ours=ours,
             view=view,
             target=self._recorder.default,
@@ -216,7 +232,7 @@ class Proxy:
             exchange.accept(session, messages=_embedded(view), extra=passed)
             return body
         user = ours.user or (view.user_named if view is not None else None)
-        session = recorder.sessions.session(exchange.agent, identity, ours, user)
+        session = recorder.sessions.session(exchange.agent, identity, ours, user, caller=exchange.caller)
         exchange.named = identity.named
         extra: dict[str, Any] = {"session_from": identity.how}
         if ours.attempt:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 
 from prx.domain.records import PRODUCTION
+from prx.gateway.claims import Claims
 from prx.gateway.identity import Asked, Identity
 from prx.live.runtime import Runtime
 from prx.live.session import Scope, Session
@@ -20,13 +21,19 @@ class LiveSessions:
     def __init__(self, runtime: Runtime, kept: int) -> None:
         self._runtime, self._kept = runtime, kept
         self._live: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self.claims = Claims()
 
     def __len__(self) -> int:
         return len(self._live)
 
-    def session(self, agent: str, identity: Identity, ours: Asked, user: str | None) -> Session:
-        """The session of a request; the first request fixes user, tenant and channel."""
+    def session(
+        self, agent: str, identity: Identity, ours: Asked, user: str | None, *, caller: str = ""
+    ) -> Session:
+        """The session of a request; the first request fixes user, tenant and channel. A name is a
+        conversation of its own for each caller and tenant."""
         session_id = identity.session_id or self._runtime.new_id()
+        if identity.named:
+            session_id = self.claims.place(session_id, caller, ours.tenant)
         key = (agent, session_id)
         session = self._live.get(key)
         if session is not None:

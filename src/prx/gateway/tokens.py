@@ -30,6 +30,10 @@ class Token:
     digest: str
     scopes: frozenset[Scope]
 
+    def may(self, scope: Scope) -> bool:
+        """Whether it has the scope."""
+        return scope in self.scopes or Scope.ADMIN in self.scopes
+
 
 class Tokens:
     """The tokens of a gateway, looked up by digest; the digest is compared in constant time. `problem`: why
@@ -50,7 +54,7 @@ class Tokens:
 
     def any_for(self, scope: Scope) -> bool:
         """Whether some token has this scope."""
-        return any(_may(token, scope) for token in self._by_digest.values())
+        return any(token.may(scope) for token in self._by_digest.values())
 
     def find(self, presented: str | None) -> Token | None:
         """The token that was presented, or None."""
@@ -63,7 +67,7 @@ class Tokens:
     def allows(self, presented: str | None, scope: Scope) -> bool:
         """Whether the presented token has the scope."""
         token = self.find(presented)
-        return token is not None and _may(token, scope)
+        return token is not None and token.may(scope)
 
 
 def bearer(authorization: str | None) -> str | None:
@@ -97,7 +101,3 @@ def parse_tokens(text: str, source: str) -> Tokens:
             raise SettingsError(f"{source}, line {number}: this is the digest of an empty token")
         found.append(Token(words[0], digest[1], scopes))
     return Tokens(found)
-
-
-def _may(token: Token, scope: Scope) -> bool:
-    return scope in token.scopes or Scope.ADMIN in token.scopes

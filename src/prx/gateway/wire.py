@@ -23,7 +23,8 @@ _OWN = b"x-prx-"
 CLOSE = "prx.close"
 _LONGEST = 256
 # By which providers know their clients.
-_KEYS = ("authorization", "x-api-key", "api-key", "openai-organization", "openai-project")
+CLIENT_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+_KEYS = (*CLIENT_KEYS, "openai-organization", "openai-project")
 _NONE: frozenset[bytes] = frozenset()
 # What the record can read back; a client that wants another coding gets one of these or none.
 _READABLE = ("gzip", "deflate")
