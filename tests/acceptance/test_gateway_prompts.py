@@ -320,3 +320,35 @@ def test_the_engine_makes_a_version_of_an_accepted_prompt_and_the_gateway_serves
     eventually(version_of_a_new_session)
     assert system_sent(upstream) == TEXT.format("Cy")
     assert interactions(running.home)[-1].prompts == {"support": content_hash(TEMPLATE)}
+
+
+def test_a_template_that_was_erased_does_not_come_back_with_the_next_one_learned(running: Running) -> None:
+    """As `prx erase` does from another process while the gateway runs."""
+    learn(running)
+    files = PromptFiles(running.home)
+    eventually(files.learned)
+    assert files.forget(lambda text: "two short sentences" in text) == 1
+    learn(running, "Translate the letters of {} into French, please.", first=50)
+    assert [one.text for one in eventually(files.learned)] == [
+        "Translate the letters of {slot_1} into French, please."
+    ]
+
+
+def test_a_changed_text_that_was_erased_is_not_offered_any_more(running: Running) -> None:
+    learn(running)
+    accepted(running)
+    changed = "You are the kind agent of {}. Answer in three short sentences."
+    learn(running, changed, first=100, names="Bea")
+    files = PromptFiles(running.home)
+    eventually(lambda: len(files.learned()) == 2)
+    chat(running, changed.format("Cy"), "s-1")
+    eventually(lambda: any("kind agent" in one.text for one in of_kind(running.home, PromptSeen)))
+    assert files.forget(lambda text: "kind agent" in text) == 1
+    # Then the accepted text is what is managed again, and the changed one passes as one that is not known.
+    asked = iter(range(10_000))
+
+    def unknown() -> bool:
+        chat(running, changed.format("E"), f"later-{next(asked)}")
+        return not interactions(running.home)[-1].prompts
+
+    eventually(unknown)

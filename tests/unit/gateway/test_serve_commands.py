@@ -25,7 +25,7 @@ def learned(name: str = "system", text: str = TEXT, **more: Any) -> Learned:
 @pytest.fixture
 def files(tmp_path: Path) -> PromptFiles:
     one = PromptFiles(tmp_path)
-    one.write_learned((learned(),))
+    one.learn(lambda _known: learned())
     return one
 
 
@@ -56,11 +56,11 @@ def test_what_was_not_learned_cannot_be_accepted(files: PromptFiles) -> None:
 
 def test_a_name_is_not_taken_over_by_another_prompt(files: PromptFiles) -> None:
     files.accept("default", "system", new_name="support", now=NOW, by="ada")
-    files.write_learned((learned(), learned("system-2", "Translate {slot_1}.")))
+    files.learn(lambda _known: learned("system-2", "Translate {slot_1}."))
     with pytest.raises(Conflict, match="--as"):
         files.accept("default", "system-2", new_name="support", now=NOW, by="ada")
     follower = learned("system-3", "You are the kind agent of {slot_1}.", follows="support")
-    files.write_learned((learned(), follower))
+    files.learn(lambda _known: follower)
     assert files.accept("default", "system-3", new_name="support", now=NOW, by="ada").text == follower.text
 
 

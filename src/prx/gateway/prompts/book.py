@@ -61,7 +61,7 @@ class PromptBook:
         self._files, self._metrics, self._now = files, metrics, now
         self._rules = rules or LearnRules()
         self._managed: dict[str, tuple[Managed, ...]] = {}
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: tuple[tuple[int, int], ...] | None = None
         self._learned: dict[tuple[str, str], Learned] = {}
         self._learners: dict[str, Learner] = {}
         self._recognised: OrderedDict[tuple[str, str], tuple[Managed, dict[str, str]] | None] = OrderedDict()
@@ -82,8 +82,8 @@ class PromptBook:
             self._thread.join(timeout=5)
 
     def look(self) -> None:
-        """Take in what was accepted since; called several times a second."""
-        if self._files.accepted_stamp() != self._stamp:
+        """Take in what was accepted or removed since; called several times a second."""
+        if self._files.stamp() != self._stamp:
             self._load()
 
     @property
@@ -196,24 +196,26 @@ class PromptBook:
             self._metrics.prompts["holds_credential"] += 1
             _LOG.warning("a system prompt holds a credential; it passes as it is and is not managed")
             return
-        taken = {name for of, name in self._learned if of == agent}
-        taken |= {one.name for one in self._managed.get(agent, ())}
-        names = ("system" if n == 1 else f"system-{n}" for n in range(1, len(taken) + 2))
-        learned = Learned(
-            agent=agent,
-            name=next(name for name in names if name not in taken),
-            text=template.text,
-            slots=template.names,
-            first_seen=kind.first_seen,
-            follows=self._follows(agent, learner, kind),
-        )
-        self._learned[agent, learned.name] = learned
-        self._files.write_learned(tuple(self._learned.values()))
+
+        def named(known: tuple[Learned, ...]) -> Learned:
+            taken = {one.name for one in known if one.agent == agent}
+            taken |= {one.name for one in self._managed.get(agent, ())}
+            names = ("system" if n == 1 else f"system-{n}" for n in range(1, len(taken) + 2))
+            return Learned(
+                agent=agent,
+                name=next(name for name in names if name not in taken),
+                text=template.text,
+                slots=template.names,
+                first_seen=kind.first_seen,
+                follows=self._follows(agent, learner, kind),
+            )
+
+        self._files.learn(named)
         self._load()
 
     def _load(self) -> None:
         """Read both files; what cannot be read leaves everything as it was."""
-        stamp = self._files.accepted_stamp()
+        stamp = self._files.stamp()
         try:
             accepted, learned = self._files.accepted(), self._files.learned()
         except StoreError as error:

@@ -1,8 +1,10 @@
 """The files that hold what was learned (written by the gateway) and what was accepted (by a person)."""
 
+import fcntl
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -57,20 +59,23 @@ class PromptFiles:
         """All accepted templates. Raises: StoreError for a damaged file."""
         return self._read(ACCEPTED, _ACCEPTED)
 
-    def accepted_stamp(self) -> tuple[int, int]:
-        """Changes whenever the accepted templates do."""
-        try:
-            seen = (self._folder / ACCEPTED).stat()
-        except OSError:
-            return (0, 0)
-        return (seen.st_mtime_ns, seen.st_ino)
+    def stamp(self) -> tuple[tuple[int, int], ...]:
+        """Changes whenever the templates do, learned or accepted."""
+        return tuple(_stamp(self._folder / name) for name in (LEARNED, ACCEPTED))
 
-    def write_learned(self, learned: tuple[Learned, ...]) -> None:
-        """Replace the learned templates; only the gateway does."""
-        self._write(LEARNED, learned)
+    def learn(self, name: Callable[[tuple[Learned, ...]], Learned]) -> None:
+        """Add a learned template, which `name` makes knowing those of the file: what was removed meanwhile
+        does not come back. Raises: StoreError."""
+        with self._alone():
+            known = self.learned()
+            self._write(LEARNED, (*known, name(known)))
 
     def accept(self, agent: str, name: str, *, new_name: str | None, now: datetime, by: str) -> Accepted:
         """Accept a learned template. Raises: NotFound, InvalidInput, Conflict."""
+        with self._alone():
+            return self._accept(agent, name, new_name=new_name, now=now, by=by)
+
+    def _accept(self, agent: str, name: str, *, new_name: str | None, now: datetime, by: str) -> Accepted:
         chosen = new_name or name
         if not _NAME.fullmatch(chosen):
             raise InvalidInput(f"{chosen!r} is no name for a prompt; use letters, digits, dots, dashes, _")
@@ -95,13 +100,27 @@ class PromptFiles:
     def forget(self, holds: Callable[[str], bool], *, rehearse: bool = False) -> int:
         """Remove the templates, learned and accepted, whose text `holds` finds; returns how many. An accepted
         one then passes as clients send it. `rehearse`: only count."""
+        if not self._folder.exists():
+            return 0
         removed = 0
-        for name, found in ((LEARNED, self.learned()), (ACCEPTED, self.accepted())):
-            kept = tuple(one for one in found if not holds(one.text))
-            if len(kept) < len(found) and not rehearse:
-                self._write(name, kept)  # type: ignore[arg-type]
-            removed += len(found) - len(kept)
+        with self._alone():
+            for name, found in ((LEARNED, self.learned()), (ACCEPTED, self.accepted())):
+                kept = tuple(one for one in found if not holds(one.text))
+                if len(kept) < len(found) and not rehearse:
+                    self._write(name, kept)  # type: ignore[arg-type]
+                removed += len(found) - len(kept)
         return removed
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process changes the files meanwhile."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
     def _read(self, name: str, decoder: msgspec.json.Decoder[tuple[T, ...]]) -> tuple[T, ...]:
         try:
@@ -119,6 +138,14 @@ class PromptFiles:
         staged.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1))
         staged.chmod(0o600)
         os.replace(staged, self._folder / name)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        seen = path.stat()
+    except OSError:
+        return (0, 0)
+    return (seen.st_mtime_ns, seen.st_ino)
 
 
 def drifted(folder: Path, champions: Mapping[str, str]) -> list[str]:
