@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from chat_server import Answer, ChatServer, chat_server, chunk, completion, response
@@ -283,3 +284,46 @@ def test_a_streamed_run_of_openai_agents_is_recorded(app: App, server: ChatServe
     assert asyncio.run(closing(one, run())) == "Hello"
     (record,) = app.of(Interaction)
     assert (record.response, record.terminal) == ("Hello", Terminal.COMPLETED)
+
+
+class Hostile(Exception):
+    """Whatever is asked of it fails."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    def __iter__(self) -> Iterator[Any]:
+        raise RuntimeError("no items")
+
+
+def test_what_the_framework_tells_can_never_fail_the_app() -> None:
+    """Their own callers do not catch: OpenAI Agents runs its processors bare."""
+    pytest.importorskip("langchain_core")
+    pytest.importorskip("agents")
+    app, bad, run = App(), Hostile(), uuid4()
+    handler, processor = prx.langchain_handler(app.evolution), prx.agents_processor(app.evolution)
+    handler.on_chain_start(bad, bad, run_id=run, metadata=bad)
+    handler.on_chat_model_start(bad, [[bad]], run_id=run, metadata=bad, invocation_params=bad)
+    handler.on_chat_model_start(bad, bad, run_id=run)
+    handler.on_llm_start(bad, bad, run_id=run)
+    handler.on_llm_new_token(bad, run_id=run)
+    handler.on_stream_event(bad, run_id=run)
+    handler.on_llm_end(bad, run_id=run)
+    handler.on_llm_error(bad, run_id=run)
+    handler.on_tool_start(bad, bad, run_id=run)
+    handler.on_tool_end(bad, run_id=run)
+    handler.on_tool_error(bad, run_id=run)
+    handler.on_chain_error(bad, run_id=run)
+    handler.on_chain_end(bad, run_id=run)
+    for tell in (processor.on_trace_start, processor.on_span_start, processor.on_span_end):
+        tell(bad)
+    processor.on_trace_end(bad)
+    processor.force_flush()
+    processor.shutdown()
+    assert set(app.evolution.faults) <= {"langchain", "agents", "failure", "call"}
+    assert app.evolution.faults["langchain"] > 3
+    assert app.evolution.faults["agents"] > 3
+    app.evolution.close()

@@ -16,12 +16,13 @@ import msgspec
 import pytest
 
 from prx.cli.call import Outside
-from prx.cli.program import main
+from prx.cli.program import main, wired
 from prx.domain.answers import Passed
 from prx.domain.errors import EvolutionError, InvalidInput, StoreError, StoreTooNew
 from prx.domain.events import Due, Event, EventName
 from prx.domain.ids import system_ids
 from prx.domain.records import SessionStart
+from prx.gateway.prompts.store import Learned, PromptFiles
 from prx.ledger import open_sqlite, verify_chain
 from prx.records import open_sqlite as open_records
 from prx.settings import Settings
@@ -352,3 +353,31 @@ def test_the_commands_answer_as_text_and_as_json(
     assert main(["restore", "none.tar"], outside) == 1
     assert main(["backup", "x.tar", "--home", str(tmp_path / "void")], outside) == 3
     assert "nothing to back up" in capsys.readouterr().err
+
+
+def test_learned_and_accepted_prompts_come_back(home: Path, tmp_path: Path) -> None:
+    files = PromptFiles(home)
+    files.learn(lambda _known: Learned(agent="default", name="system", text="Be brief."))
+    kept = files.accept("default", "system", new_name="support", now=NOW, by="ada")
+    backed_up(home, tmp_path / "b")
+    restored(tmp_path / "b", tmp_path / "new")
+    assert PromptFiles(tmp_path / "new").accepted() == (kept,)
+    assert len(PromptFiles(tmp_path / "new").learned()) == 1
+
+
+def test_a_restore_says_which_erasures_it_undid(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = open_app(home=home, env={}, settings=Settings())
+    app.records.append([SessionStart(record_id="a", at=NOW, session_id="of-ann", user="ann")])
+    app.close()
+    outside = Outside(wired, {"PRX_HOME": str(home)}, lambda: NOW, tmp_path)
+    backed_up(home, tmp_path / "before")
+    assert main(["erase", "--user", "ann", "--yes"], outside) == 0
+    backed_up(home, tmp_path / "after")
+    capsys.readouterr()
+    assert main(["restore", "before", "--force"], outside) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 erasure since the backup came undone (2026-12-01 08:00 UTC): repeat `prx erase`" in said
+    assert main(["erase", "--user", "ann", "--yes"], outside) == 0
+    assert restored(tmp_path / "after", tmp_path / "fresh").erase_again == ()

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from prx.domain.answers import Failed
-from prx.domain.errors import InvalidInput, StoreError
+from prx.domain.errors import EvolutionError, InvalidInput, StoreError
 from prx.domain.ids import Ids
 from prx.ledger.sqlite import open_sqlite as open_ledger
 from prx.records.sqlite import open_sqlite as open_records
@@ -44,7 +44,8 @@ class BackedUp:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored; `set_aside` is where the state folder went that was there before."""
+    """What was restored; `set_aside` is where the state folder went that was there before. `erase_again`:
+    when something was erased that came back with the backup, as far as the old state could tell."""
 
     home: str
     made_at: datetime
@@ -52,6 +53,7 @@ class Restored:
     audit_rows: int
     audit_head: str
     set_aside: str | None
+    erase_again: tuple[datetime, ...] = ()
 
 
 def back_up(
@@ -127,6 +129,7 @@ def restore(source: Path, home: Path, *, ids: Ids, now: datetime, actor: str, fo
             told = {"made_at": manifest.made_at.isoformat(), "head": chain.head}
             row = tx.audit("store.restored", source.name, told)
         ledger.close()
+        again = _undone(home, staged) if occupied else ()
         aside = _take_place(staged, home, now) if occupied else None
         if not occupied:
             _rename(staged, home)
@@ -137,7 +140,30 @@ def restore(source: Path, home: Path, *, ids: Ids, now: datetime, actor: str, fo
         audit_rows=row.seq,
         audit_head=f"{row.seq}:{row.hash}",
         set_aside=str(aside) if aside else None,
+        erase_again=again,
     )
+
+
+def _undone(home: Path, staged: Path) -> tuple[datetime, ...]:
+    """Times of the erasures that the old state knows and the restored one does not."""
+    old, new = _erasures(home), _erasures(staged)
+    return tuple(at for digest, at in old if (digest, at) not in new)
+
+
+def _erasures(folder: Path) -> list[tuple[str, datetime]]:
+    if not records_file(folder).is_file():
+        return []
+    try:
+        records = open_records(records_file(folder))
+    except EvolutionError:
+        # The old state may be damaged: that is what backups are for.
+        return []
+    try:
+        return [(one.digest, one.at) for one in records.erasures.erasures()]
+    except EvolutionError:
+        return []
+    finally:
+        records.close()
 
 
 def _refuse_postgres(settings: Settings, target: Path) -> None:
@@ -147,7 +173,7 @@ def _refuse_postgres(settings: Settings, target: Path) -> None:
         raise InvalidInput(
             "the state is in PostgreSQL, which has its own backup; nothing was written; run: pg_dump "
             f"--format=custom --schema='prx_*' --file={target} '{Address.of(url).public}' "
-            "(and pg_restore to restore); of the state folder copy spool/ and secret.key"
+            "(and pg_restore to restore); of the state folder copy spool/, prompts/ and secret.key"
         )
 
 
@@ -162,6 +188,8 @@ def _copied(home: Path, settings: Settings, staged: Path, ledger: str) -> Iterat
         yield from _taken(position, staged / "spool" / position.name, f"spool/{position.name}")
     for segment in sorted(spool_folder(home).glob(f"*{SEGMENT}")):
         yield from _taken(segment, staged / "spool" / segment.name, f"spool/{segment.name}")
+    for prompts in sorted((home / "prompts").glob("*.json")):
+        yield from _taken(prompts, staged / "prompts" / prompts.name, f"prompts/{prompts.name}")
     (staged / ledger).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy_file(home / ledger, staged / ledger)
     yield ledger, staged / ledger

@@ -1,11 +1,14 @@
 """`prx backup` and `prx restore`: the whole state of an installation in one file."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from prx.cli.call import Call, Leaf
 from prx.cli.output import clean, pairs
+from prx.cli.text.words import count
 from prx.domain.ids import system_ids
 from prx.settings import load
 
@@ -17,8 +20,9 @@ from prx.settings import load
 def backup(context: click.Context, file: str, force: bool) -> None:
     """Write the whole state to one file; running processes go on.
 
-    Ledger, records, memory, spool, settings and the installation's secret, each with its hash. The copy is
-    checked before the file appears. It holds recorded texts and secrets: keep it like the state itself.
+    Ledger, records, memory, spool, prompts, settings and the installation's secret, each with its hash. The
+    copy is checked before the file appears. It holds recorded texts and secrets: keep it like the state
+    itself.
     """
     from prx.wiring.backup import back_up
     from prx.wiring.paths import config_file, home_folder
@@ -58,6 +62,14 @@ def restore(context: click.Context, file: str, force: bool) -> None:
         ("Restored", f"{done.home} as of {done.made_at:%Y-%m-%d %H:%M:%S} UTC, {done.files} files"),
         ("Audit log", f"whole, head {done.audit_head}"),
         ("Set aside", done.set_aside or ""),
+        ("Erase again", _undone(done.erase_again)),
         ("Next", "prx doctor, then start the processes again"),
     )
     call.answer(done, lambda: pairs([(name, clean(text)) for name, text in shown], call.width))
+
+
+def _undone(erased: Sequence[datetime]) -> str:
+    if not erased:
+        return ""
+    when = ", ".join(f"{at:%Y-%m-%d %H:%M}" for at in erased)
+    return f"{count(len(erased), 'erasure')} since the backup came undone ({when} UTC): repeat `prx erase`"

@@ -101,11 +101,12 @@ class RecordingHandler(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """A chat model is asked."""
-        said = [_message(one) for batch in messages for one in batch]
-        self._evolution.guard(
-            "langchain",
-            lambda: self._ask(run_id, parent_run_id, said, metadata or {}, invocation_params or {}),
-        )
+
+        def ask() -> None:
+            said = [_message(one) for batch in messages for one in batch]
+            self._ask(run_id, parent_run_id, said, metadata or {}, invocation_params or {})
+
+        self._evolution.guard("langchain", ask)
 
     def on_llm_start(
         self,
@@ -119,17 +120,18 @@ class RecordingHandler(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """A completion model is asked."""
-        said = [{"role": "user", "content": one} for one in prompts]
-        self._evolution.guard(
-            "langchain",
-            lambda: self._ask(run_id, parent_run_id, said, metadata or {}, invocation_params or {}),
-        )
+
+        def ask() -> None:
+            said = [{"role": "user", "content": one} for one in prompts]
+            self._ask(run_id, parent_run_id, said, metadata or {}, invocation_params or {})
+
+        self._evolution.guard("langchain", ask)
 
     def on_llm_new_token(self, token: Any, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002  given by name
         """A piece of a stream arrived."""
         model = self._models.get(run_id)
         if model is not None:
-            model.call.first_token()
+            self._evolution.guard("langchain", model.call.first_token)
 
     def on_stream_event(self, _event: Any, *, run_id: UUID, **_: Any) -> None:
         """A piece of a stream arrived, as newer releases tell it."""
@@ -164,22 +166,24 @@ class RecordingHandler(BaseCallbackHandler):
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """A tool gave something back."""
-        failed = get(output, "status") == "error"
-        content = get(output, "content")
-        self._evolution.guard(
-            "langchain",
-            lambda: self._ran(
+
+        def ran() -> None:
+            content = get(output, "content")
+            self._ran(
                 run_id,
-                ToolStatus.FAILED if failed else ToolStatus.OK,
+                ToolStatus.FAILED if get(output, "status") == "error" else ToolStatus.OK,
                 output if content is None else content,
                 get(output, "tool_call_id"),
-            ),
-        )
+            )
+
+        self._evolution.guard("langchain", ran)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """A tool failed."""
-        what = f"{type(error).__name__}: {error}"
-        self._evolution.guard("langchain", lambda: self._ran(run_id, ToolStatus.FAILED, what, None))
+        self._evolution.guard(
+            "langchain",
+            lambda: self._ran(run_id, ToolStatus.FAILED, f"{type(error).__name__}: {error}", None),
+        )
 
     def _enter(self, run_id: UUID, parent: UUID | None, metadata: dict[str, Any] | None) -> None:
         with self._lock:

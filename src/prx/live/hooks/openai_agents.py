@@ -76,16 +76,24 @@ class RecordingProcessor(TracingProcessor):
 
     def on_span_start(self, span: Any) -> None:
         """A step begins."""
-        if get(get(span, "span_data"), "type") in _MODELS:
-            self._evolution.guard("agents", lambda: self._ask(span))
+
+        def begun() -> None:
+            if get(get(span, "span_data"), "type") in _MODELS:
+                self._ask(span)
+
+        self._evolution.guard("agents", begun)
 
     def on_span_end(self, span: Any) -> None:
         """A step is over."""
-        kind = get(get(span, "span_data"), "type")
-        if kind in _MODELS:
-            self._evolution.guard("agents", lambda: self._answered(span))
-        elif kind == "function":
-            self._evolution.guard("agents", lambda: self._ran(span))
+
+        def over() -> None:
+            kind = get(get(span, "span_data"), "type")
+            if kind in _MODELS:
+                self._answered(span)
+            elif kind == "function":
+                self._ran(span)
+
+        self._evolution.guard("agents", over)
 
     def shutdown(self) -> None:
         """The app stops: what is held is written."""
@@ -93,7 +101,7 @@ class RecordingProcessor(TracingProcessor):
 
     def force_flush(self) -> None:
         """Bring what was recorded to safety; calls whose tools still run stay open."""
-        self._evolution.flush()
+        self._evolution.guard("agents", self._evolution.flush)
 
     def _turn(self, trace: Any) -> None:
         metadata = get(trace, "metadata")
