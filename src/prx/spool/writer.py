@@ -37,7 +37,8 @@ class _Framed(NamedTuple):
 class SpoolWriter:
     """One writer per process; threads share it, a forked child opens its own segment.
 
-    Args: `now`: the clock, for names and ages. `write`: how bytes reach a file.
+    Args: `now`: the clock, for names and ages. `write`, `fsync`: how bytes reach a file
+    and the disk.
     Raises: StoreError when the folder cannot be written.
     """
 
@@ -56,8 +57,9 @@ class SpoolWriter:
         now: Callable[[], datetime],
         rules: SpoolRules | None = None,
         write: Callable[[int, bytes], int] = os.write,
+        fsync: Callable[[int], None] = os.fsync,
     ) -> None:
-        self._folder, self._now, self._write = prepare(folder), now, write
+        self._folder, self._now, self._write, self._fsync = prepare(folder), now, write, fsync
         self._rules = rules or SpoolRules()
         self._shed_at = int(self._rules.max_bytes * self._rules.shed_share)
         self._renew()
@@ -118,20 +120,22 @@ class SpoolWriter:
         """Return once everything written by this process is on the disk (nothing to do for `never`)."""
         if self._rules.fsync is Fsync.NEVER:
             return
-        with self._lock:
-            if not self._dirty or self._segment is None:
-                return
-            self._dirty = False
-            fd = os.dup(self._segment.fd)
-        # Outside the lock: appends go on while the disk works.
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with self._syncing:
+            with self._lock:
+                if not self._dirty or self._segment is None:
+                    return
+                self._dirty = False
+                fd = os.dup(self._segment.fd)
+            # Outside the lock: appends go on while the disk works.
+            try:
+                self._fsync(fd)
+            finally:
+                os.close(fd)
 
     def close(self) -> None:
         """Sync and give the segment up to the shipper; a later append opens a new one."""
-        with self._lock:
+        # A sync under way holds the segment open, and what it covers is not on the disk before it ends.
+        with self._syncing, self._lock:
             self._closing.set()
             self._written.set()
             self._stay_in_place()
@@ -297,7 +301,7 @@ class SpoolWriter:
             return
         try:
             if self._rules.fsync is Fsync.BATCH and self._dirty:
-                os.fsync(self._segment.fd)
+                self._fsync(self._segment.fd)
         finally:
             self._let_go()
 
@@ -308,6 +312,7 @@ class SpoolWriter:
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()  # taken before the other one
         self._segment = None
         self._dirty = self._over = False
         self._tally = dict.fromkeys((f.name for f in fields(SpoolCounts)), 0)

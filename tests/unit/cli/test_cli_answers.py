@@ -4,8 +4,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-
-from conftest import Terminal
+from cli_terminal import Terminal
 
 LISTS = [
     "evolution status",

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from cli_terminal import Terminal
 
-from conftest import Terminal
 from prx.domain.errors import EvolutionError
 from prx.domain.layers import Layer
 

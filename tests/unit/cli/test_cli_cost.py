@@ -4,9 +4,9 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cli_terminal import Terminal
 from evolved_world import NOW
 
-from conftest import Terminal
 from prx.domain.answers import NotEnoughData
 from prx.domain.ids import Ids
 from prx.domain.scores import SessionScore

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_terminal import Terminal
 
-from conftest import Terminal
 from prx.domain.errors import ModelUnavailable
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_terminal import Terminal
 
-from conftest import Terminal
 from prx.cli.call import Call, Outside
 from prx.cli.top.worker import Loop, StoppedAtWork, told_to_stop
 from prx.domain.errors import StoreError

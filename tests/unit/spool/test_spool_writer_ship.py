@@ -306,6 +306,30 @@ def test_sync_and_close_leave_everything_on_disk_and_the_writer_usable(
     assert list(store.kept) == ["a", "b"]
 
 
+def test_close_waits_for_a_sync_under_way(tmp_path: Path, clock: Clock, store: Store) -> None:
+    began, ends = threading.Event(), threading.Event()
+
+    def slow(fd: int) -> None:
+        began.set()
+        assert ends.wait(30)
+        os.fsync(fd)
+
+    rules = SpoolRules(fsync=Fsync.BATCH, sync_seconds=3600)
+    spool = SpoolWriter(tmp_path, now=clock, rules=rules, fsync=slow)
+    spool.append([interaction("a")])
+    syncing = threading.Thread(target=spool.sync)
+    syncing.start()
+    assert began.wait(30)
+    closing = threading.Thread(target=spool.close)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive()
+    ends.set()
+    syncing.join()
+    closing.join()
+    assert ship(tmp_path, store.append, now=START).finished == 1
+
+
 def test_usage_tells_what_waits_and_since_when(tmp_path: Path, clock: Clock, store: Store) -> None:
     spool = writer(tmp_path, clock)
     spool.append([interaction("a")])
