@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import aiohttp
 
+from prx.gateway.straight import Answered
 from prx.gateway.wire import Headers
 
 # Of requests that found no answer, or one that may be another at the next time.
@@ -50,7 +51,7 @@ class Attempts:
         self.count = 0
         self.spent = False
 
-    async def ask(self, once: Callable[[], Awaitable[aiohttp.ClientResponse]]) -> aiohttp.ClientResponse:
+    async def ask(self, once: Callable[[], Awaitable[Answered]]) -> Answered:
         """The first answer that is worth giving on, else the last. Raises: as `once` at the last try."""
         while True:
             self.count += 1
@@ -110,7 +111,7 @@ def _may_pass(error: Exception) -> bool:
     return not isinstance(error, TimeoutError) or isinstance(error, aiohttp.ConnectionTimeoutError)
 
 
-async def _let_go(answer: aiohttp.ClientResponse) -> None:
+async def _let_go(answer: Answered) -> None:
     """Read a small rest, so that the connection can be used again."""
     try:
         if answer.content_length is not None and answer.content_length <= 65_536:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from prx.gateway.tokens import Token
 from prx.gateway.wire import CLIENT_KEYS, bounded
 
-_KEYS = frozenset(name.encode() for name in CLIENT_KEYS)
+_KEYS = frozenset(CLIENT_KEYS)
 
 
 def caller_of(headers: Iterable[tuple[bytes, bytes]], token: Token | None) -> str:

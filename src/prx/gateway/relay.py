@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import aiohttp
-from multidict import CIMultiDict
 from yarl import URL
 
 from prx.gateway.answers import StreamAnswer, stream_answer, tell_error, tell_whole
@@ -15,11 +14,12 @@ from prx.gateway.policy import Policy, Target
 from prx.gateway.replies import error_line, openai_error, send_json
 from prx.gateway.rules import GatewayRules
 from prx.gateway.sse import Event, EventReader
+from prx.gateway.straight import Answered
 from prx.gateway.upstream import Upstream, url_of
 from prx.gateway.views import Kind, inflated, with_usage
-from prx.gateway.wire import sent_on
+from prx.gateway.wire import Headers, sent_on
 
-_Place = tuple[str, URL, CIMultiDict[str]]
+_Place = tuple[str, URL, Headers]
 _ERROR_HEAD = 65_536
 _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 
@@ -60,7 +60,7 @@ class Relay:
             # One that was read to its end has given its connection back already.
             answer.close()
 
-    async def _ask(self, exchange: Exchange, body: bytes) -> tuple[aiohttp.ClientResponse, bool]:
+    async def _ask(self, exchange: Exchange, body: bytes) -> tuple[Answered, bool]:
         """The provider's answer, and whether it was asked for usage on our own account."""
         view, scope = exchange.view, exchange.scope
         target, streaming = exchange.target, exchange.streaming
@@ -82,7 +82,7 @@ class Relay:
         self._no_usage.add(target)
         return await self._tried(exchange, place, body), False
 
-    async def _tried(self, exchange: Exchange, place: _Place, body: bytes) -> aiohttp.ClientResponse:
+    async def _tried(self, exchange: Exchange, place: _Place, body: bytes) -> Answered:
         """The provider's answer, after as many tries as policy and client allow."""
         policy = self._policy
         if exchange.kind is Kind.OTHER or policy.retries == 0:
@@ -92,7 +92,7 @@ class Relay:
             exchange.attempts = Attempts(policy.retries, until, policy.retry_wait)
         return await exchange.attempts.ask(lambda: self._upstream.send(*place, body))
 
-    async def _whole(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
+    async def _whole(self, exchange: Exchange, answer: Answered) -> None:
         began = time.perf_counter()
         try:
             body = await answer.read()
@@ -107,7 +107,7 @@ class Relay:
         await exchange.start(answer.status, answer.raw_headers, length=True)
         await exchange.body(body)
 
-    def _tell_whole(self, exchange: Exchange, answer: aiohttp.ClientResponse, body: bytes) -> None:
+    def _tell_whole(self, exchange: Exchange, answer: Answered, body: bytes) -> None:
         call, limit = exchange.call, self._rules.recorded_bytes
         assert call is not None
         coding = answer.headers.get("Content-Encoding")
@@ -119,7 +119,7 @@ class Relay:
         else:
             exchange.told(tell_whole(call, exchange.kind, plain))
 
-    async def _stream(self, exchange: Exchange, answer: aiohttp.ClientResponse, *, hide_usage: bool) -> None:
+    async def _stream(self, exchange: Exchange, answer: Answered, *, hide_usage: bool) -> None:
         reader, told = EventReader(), stream_answer(exchange.kind, hide_usage=hide_usage)
         call, content = exchange.call, answer.content
         await exchange.start(answer.status, answer.raw_headers, length=False)
@@ -156,7 +156,7 @@ class Relay:
             out += error_line("the provider's stream broke off", "upstream_error")
         await exchange.body(out)
 
-    async def _pass_on(self, exchange: Exchange, answer: aiohttp.ClientResponse) -> None:
+    async def _pass_on(self, exchange: Exchange, answer: Answered) -> None:
         """Pass bytes through as they come; the record holds their number."""
         await exchange.start(answer.status, answer.raw_headers, length=True)
         size, head, announced = 0, b"", answer.content_length
@@ -182,9 +182,7 @@ class Relay:
             if not piece:
                 return
 
-    def _tell_passed(
-        self, exchange: Exchange, answer: aiohttp.ClientResponse, size: int, head: bytes
-    ) -> None:
+    def _tell_passed(self, exchange: Exchange, answer: Answered, size: int, head: bytes) -> None:
         call = exchange.call
         if call is None or exchange.ended:
             return

@@ -8,6 +8,8 @@ from yarl import URL
 
 from prx.domain.errors import InvalidInput
 from prx.gateway.rules import GatewayRules
+from prx.gateway.straight import Answered, Straight
+from prx.gateway.wire import Headers
 
 _PREFIX = b"/v1"
 _SKIPPED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
@@ -32,14 +34,17 @@ class Upstream:
             max_field_size=65_536,
         )
 
-    async def send(
-        self, method: str, url: URL, headers: CIMultiDict[str], body: bytes
-    ) -> aiohttp.ClientResponse:
+        self._straight = Straight(self._session, timeout)
+
+    async def send(self, method: str, url: URL, headers: Headers, body: bytes) -> Answered:
         """The provider's answer, its body unread. Raises: aiohttp.ClientError, TimeoutError."""
+        if method == "POST" and body and url.raw_user is None and url.raw_password is None:
+            return await self._straight.post(url, headers, body)
+        given = CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
         return await self._session.request(
             method,
             url,
-            headers=headers,
+            headers=given,
             data=body or None,
             allow_redirects=False,
         )

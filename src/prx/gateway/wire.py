@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import lru_cache
 from typing import Any
 
-from multidict import CIMultiDict
-
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -23,11 +21,11 @@ _OWN = b"x-prx-"
 CLOSE = "prx.close"
 _LONGEST = 256
 # By which providers know their clients.
-CLIENT_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-_KEYS = (*CLIENT_KEYS, "openai-organization", "openai-project")
+CLIENT_KEYS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
+_KEYS = frozenset((*CLIENT_KEYS, b"openai-organization", b"openai-project"))
 _NONE: frozenset[bytes] = frozenset()
 # What the record can read back; a client that wants another coding gets one of these or none.
-_READABLE = ("gzip", "deflate")
+_READABLE = (b"gzip", b"deflate")
 
 
 def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
@@ -38,34 +36,34 @@ def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     return None
 
 
-def sent_on(headers: Headers, *, streaming: bool, authorization: str | None) -> CIMultiDict[str]:
+def sent_on(headers: Headers, *, streaming: bool, authorization: str | None) -> Headers:
     """Headers for the provider. Hop-by-hop ones, cookies and our own stay here.
 
     `authorization` None: the client's own key passes; else it takes its place, and "" sends none. A stream
     is asked for without compression, since its events are read as they pass.
     """
     dropped = _named_by_connection(headers)
-    out: CIMultiDict[str] = CIMultiDict()
-    coding = "identity"
-    for name, value in headers:
-        text = _passing(name)
-        if text is not None and name not in dropped:
-            out.add(text, value.decode("latin-1"))
+    out: Headers = []
+    coding = b"identity"
+    for one in headers:
+        name = one[0]
+        if _passes(name):
+            if name not in dropped:
+                out.append(one)
         elif name == b"accept-encoding":
-            coding = _coding(value)
-    out["accept-encoding"] = "identity" if streaming else coding
+            coding = _coding(one[1])
     if authorization is not None:
-        for key in _KEYS:
-            out.popall(key, None)
+        out = [one for one in out if one[0] not in _KEYS]
         if authorization:
-            out["authorization"] = f"Bearer {authorization}"
+            out.append((b"authorization", f"Bearer {authorization}".encode("latin-1")))
+    out.append((b"accept-encoding", b"identity" if streaming else coding))
     return out
 
 
 @lru_cache(maxsize=1024)
-def _passing(name: bytes) -> str | None:
-    """The name of a request header as text; None where it does not pass."""
-    return None if name in _NOT_SENT_ON or name.startswith(_OWN) else name.decode("latin-1")
+def _passes(name: bytes) -> bool:
+    """Whether a request header passes."""
+    return name not in _NOT_SENT_ON and not name.startswith(_OWN)
 
 
 def sent_back(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> Headers:
@@ -98,9 +96,9 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 
 
 @lru_cache(maxsize=256)
-def _coding(value: bytes) -> str:
-    offered = {word.split(";")[0].strip() for word in value.decode("latin-1").lower().split(",")}
-    return ", ".join(name for name in _READABLE if name in offered) or "identity"
+def _coding(value: bytes) -> bytes:
+    offered = {word.split(b";")[0].strip() for word in value.lower().split(b",")}
+    return b", ".join(name for name in _READABLE if name in offered) or b"identity"
 
 
 def bounded(text: str) -> str:

@@ -191,8 +191,8 @@ def test_hop_by_hop_headers_pass_in_neither_direction(name: str) -> None:
         (b"named", b"2"),
     ]
     assert dict(sent_on(given_headers, streaming=False, authorization=None)) == {
-        "kept": "1",
-        "accept-encoding": "identity",
+        b"kept": b"1",
+        b"accept-encoding": b"identity",
     }
     assert sent_back(given_headers, length=True) == [(b"kept", b"1")]
 
