@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -208,6 +209,55 @@ def test_a_large_body_passes_and_only_its_envelope_is_recorded(tmp_path: Path, u
         (record,) = interactions(tmp_path)
         assert record.messages == ()
         assert record.extra["body_bytes"] == len(raw)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_large_answer_passes_as_it_comes_and_only_its_envelope_is_recorded(
+    tmp_path: Path, upstream: Provider, status: int, announced: bool
+) -> None:
+    """The provider waits with the end until the client has the beginning, so nobody can hold it whole."""
+    begun = threading.Event()
+
+    class Late(list[bytes]):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b'{"pad": "' + b"x" * 5000
+            assert begun.wait(10)
+            yield b"y" * 5000 + b'"}'
+
+    length = {"Content-Length": "10011"} if announced else {}
+    upstream.script = lambda _seen: Reply(
+        Late(),
+        status=status,
+        headers={"Content-Type": "application/json", **length},
+    )
+    with gateway(tmp_path, upstream.url, recorded_bytes=1000) as running:
+        answer = POOL.request(
+            "POST", f"{running.url}/chat/completions", body=json.dumps(CHAT), preload_content=False
+        )
+        first = answer.read(1000)
+        begun.set()
+        assert (answer.status, len(first + answer.read())) == (status, 10_011)
+        (record,) = interactions(tmp_path)
+        assert record.response is None
+        assert record.terminal is (Terminal.COMPLETED if status == 200 else Terminal.UPSTREAM_ERROR)
+        if status == 200:
+            assert record.extra["answer_bytes"] == 10_011
+
+
+def test_what_a_provider_says_of_its_own_origin_stays_behind(running: Running, upstream: Provider) -> None:
+    headers = {
+        "Set-Cookie": "session=of-the-operator",
+        "Strict-Transport-Security": "max-age=1",
+        "Clear-Site-Data": "*",
+        "Alt-Svc": 'h3=":443"',
+    }
+    kept = {"Content-Type": "application/json", "x-request-id": "r"}
+    upstream.script = lambda _seen: Reply(json.dumps(completion()).encode(), headers=headers | kept)
+    for path in ("/chat/completions", "/models"):
+        answer = post(f"{running.url}{path}", CHAT)
+        assert answer.headers["x-request-id"] == "r"
+        assert not {name.lower() for name in headers} & {name.lower() for name in answer.headers}
 
 
 def test_other_paths_pass_untouched_and_leave_an_envelope(running: Running, upstream: Provider) -> None:

@@ -95,12 +95,16 @@ class Relay:
     async def _whole(self, exchange: Exchange, answer: Answered) -> None:
         began = time.perf_counter()
         try:
-            body = await answer.read()
+            body, whole = await _read(answer, self._rules.recorded_bytes)
         except _BROKEN as error:
             exchange.waited += time.perf_counter() - began
             await self._no_answer(exchange, error)
             return
         exchange.waited += time.perf_counter() - began
+        if not whole:
+            # Too large to be recorded, so it need not be held either.
+            await self._pass_on(exchange, answer, body)
+            return
         if exchange.call is not None:
             exchange.call.watch("answer", lambda: self._tell_whole(exchange, answer, body))
         exchange.finish()
@@ -156,10 +160,13 @@ class Relay:
             out += error_line("the provider's stream broke off", "upstream_error")
         await exchange.body(out)
 
-    async def _pass_on(self, exchange: Exchange, answer: Answered) -> None:
-        """Pass bytes through as they come; the record holds their number."""
+    async def _pass_on(self, exchange: Exchange, answer: Answered, read: bytes = b"") -> None:
+        """Pass bytes through as they come, after those that were `read`; the record holds their number."""
         await exchange.start(answer.status, answer.raw_headers, length=True)
-        size, head, announced = 0, b"", answer.content_length
+        size, head, announced = len(read), read[:_ERROR_HEAD], answer.content_length
+        if read:
+            await exchange.body(read, more=True)
+        del read
         while True:
             began = time.perf_counter()
             try:
@@ -204,6 +211,20 @@ class Relay:
         body = openai_error(status, f"the provider {what}; the request was recorded", code)
         exchange.begun, exchange.status = True, status
         await send_json(exchange.send, status, body, tuple(exchange.headers()))
+
+
+async def _read(answer: Answered, limit: int) -> tuple[bytes, bool]:
+    """The answer, or what came of it once that was more than `limit` bytes; whether it is all."""
+    if answer.content_length is not None and answer.content_length <= limit:
+        return await answer.read(), True
+    pieces, size = list[bytes](), 0
+    while size <= limit:
+        piece = await answer.content.readany()
+        if not piece:
+            return b"".join(pieces), True
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces), False
 
 
 async def say_cut(exchange: Exchange) -> None:

@@ -16,6 +16,9 @@ _HOP = frozenset(
     | {b"te", b"trailer", b"transfer-encoding", b"upgrade"}
 )
 _NOT_SENT_ON = _HOP | {b"host", b"content-length", b"cookie", b"expect", b"accept-encoding"}
+# What a provider says about its own origin, which is not ours; cookies do not go back to it either.
+_NOT_SENT_BACK = _HOP | {b"set-cookie", b"set-cookie2", b"clear-site-data", b"strict-transport-security"}
+_NOT_SENT_BACK |= {b"alt-svc", b"nel", b"report-to", b"reporting-endpoints"}
 _OWN = b"x-prx-"
 # In the scope's state: closes the client's connection once what was sent is written.
 CLOSE = "prx.close"
@@ -84,7 +87,7 @@ def sent_back(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> Header
 def _returning(name: bytes) -> bytes | None:
     """The name of a response header in lower case; None where it does not pass."""
     name = name.lower()
-    return None if name in _HOP or name.startswith(_OWN) else name
+    return None if name in _NOT_SENT_BACK or name.startswith(_OWN) else name
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
