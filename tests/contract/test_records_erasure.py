@@ -6,6 +6,7 @@ import pytest
 
 from prx.domain.erasure import Removed, Subject
 from prx.domain.errors import InvalidInput
+from prx.domain.names import bounded
 from prx.domain.records import Feedback, Interaction, MemoryWritten, PromptSeen, Record, SessionStart
 from prx.domain.scores import SessionScore
 from prx.records import RecordStore
@@ -163,3 +164,28 @@ def test_a_subject_must_be_named() -> None:
         Subject.of(user=None, tenant=None, session=None)
     with pytest.raises(InvalidInput, match="alone"):
         Subject.of(user="u", tenant=None, session="s")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [
+        ("Jose\u0301", "Jos\u00e9"),
+        ("Jos\u00e9", "Jose\u0301"),
+        ("u" * 300, "u" * 300),
+        # As the gateway keeps a name of more than 256 characters.
+        (bounded("u" * 300), "u" * 300),
+    ],
+)
+def test_a_name_is_found_however_it_was_spelled_and_kept(
+    records: RecordStore, recorded: str, told: str
+) -> None:
+    near = ["Jose", "Jos", "jos\u00e9", "u" * 299, "Jos\u00e9 "]
+    batch = whole("s1", recorded, tenant=recorded)
+    records.append([*batch, *(one for n, name in enumerate(near) for one in whole(f"n{n}", name))])
+    assert forget(records, Subject(user=told)).sessions == 1
+    assert records.append(batch) == 0
+    records.append(whole(recorded, "bob"))
+    assert forget(records, Subject(session=told)).sessions == 1
+    records.append(whole("s2", "bob", tenant=recorded, at=NOW + timedelta(days=1)))
+    assert forget(records, Subject(tenant=told), at=NOW + timedelta(days=1)).sessions == 1
+    assert records.counts()["sessions"] == len(near)

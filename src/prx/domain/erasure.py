@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from prx.domain.codec import encode
 from prx.domain.errors import InvalidInput
+from prx.domain.names import bounded, composed
 from prx.domain.records import Feedback, MemoryWritten, PromptSeen, Record, SessionStart
 
 USER, TENANT, SESSION, INTERACTION, REF = "user", "tenant", "session", "interaction", "ref"
@@ -46,15 +47,22 @@ class Subject:
         """Whether the record says by itself that it belongs to the subject."""
         if isinstance(record, SessionStart | MemoryWritten):
             return any(key == self.key for key in keys_of(record))
-        return self.session is not None and getattr(record, "session_id", None) == self.session
+        named = getattr(record, "session_id", None)
+        return self.session is not None and named is not None and Key(SESSION, (named,)) == self.key
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a tombstone stands on: its kind, and the values that are stored as a digest only."""
+    """What a tombstone stands on: its kind, and the values that are stored as a digest only.
+
+    Names that Unicode calls equal are equal, and a very long one is its digest, as the gateway keeps it.
+    """
 
     kind: str
     values: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(bounded(composed(value)) for value in self.values))
 
     def digest(self, salt: str) -> str:
         """Keyed BLAKE2b, 16 bytes in hex: equal keys can be told, and nothing can be read from it."""

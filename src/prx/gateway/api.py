@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from prx.domain.errors import EvolutionError, InvalidInput
+from prx.domain.names import bounded
 from prx.domain.records import DEFAULT_AGENT, Feedback, SessionEnd
 from prx.gateway.claims import caller_of
 from prx.gateway.identity import agent_of
@@ -26,7 +27,6 @@ from prx.gateway.told import feedback_of
 from prx.gateway.traces import PATH as TRACES
 from prx.gateway.traces import Traces
 from prx.gateway.vitals import counters, gauges, problems, spool_health
-from prx.gateway.wire import bounded
 
 _LARGEST = 65_536
 

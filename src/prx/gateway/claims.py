@@ -4,8 +4,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from prx.domain.names import bounded
 from prx.gateway.tokens import Token
-from prx.gateway.wire import CLIENT_KEYS, bounded
+from prx.gateway.wire import CLIENT_KEYS
 
 _KEYS = frozenset(CLIENT_KEYS)
 

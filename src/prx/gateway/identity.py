@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from prx.domain.errors import InvalidInput
+from prx.domain.names import bounded
 from prx.domain.records import DEFAULT_AGENT
 from prx.gateway.answers import Said
 from prx.gateway.views import Body
-from prx.gateway.wire import Headers, bounded
+from prx.gateway.wire import Headers
 from prx.live.shapes import get, text_of
 
 # Headers in which known clients name the conversation, in order of precedence.

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from prx.domain.errors import InvalidInput
+from prx.domain.names import bounded
 from prx.domain.records import DEFAULT_AGENT, Feedback, FeedbackName
 from prx.gateway.identity import agent_of
 from prx.gateway.replies import ApiError
-from prx.gateway.wire import bounded
 
 LONGEST_TEXT = 512
 LONGEST_VALUE = 4096

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from prx.domain.names import bounded
 from prx.gateway.loosejson import Reader
-from prx.gateway.wire import bounded
 
 _NONE = msgspec.Raw(b"")
 _USAGE_ASKED = b'"stream_options":{"include_usage":true}'

@@ -1,6 +1,5 @@
 """ASGI in types, and what of the headers of HTTP passes from one connection to the other."""
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import lru_cache
 from typing import Any
@@ -22,7 +21,6 @@ _NOT_SENT_BACK |= {b"alt-svc", b"nel", b"report-to", b"reporting-endpoints"}
 _OWN = b"x-prx-"
 # In the scope's state: closes the client's connection once what was sent is written.
 CLOSE = "prx.close"
-_LONGEST = 256
 # By which providers know their clients.
 CLIENT_KEYS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
 _KEYS = frozenset((*CLIENT_KEYS, b"openai-organization", b"openai-project"))
@@ -102,10 +100,3 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 def _coding(value: bytes) -> bytes:
     offered = {word.split(b";")[0].strip() for word in value.lower().split(b",")}
     return b", ".join(name for name in _READABLE if name in offered) or b"identity"
-
-
-def bounded(text: str) -> str:
-    """A client's name for something as it is kept: itself, or its digest where it is very long."""
-    if len(text) <= _LONGEST:
-        return text
-    return "long-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

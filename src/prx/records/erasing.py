@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from prx.domain.erasure import INTERACTION, REF, SESSION, Erasure, Key, Removed, Subject, keys_of
+from prx.domain.names import spellings
 from prx.domain.records import MemoryWritten, Record, SessionStart
 from prx.domain.times import from_micros, to_micros
 from prx.records.stored import read_record
@@ -69,8 +70,11 @@ class TableErasures:
         """Sessions that belong to the subject."""
         if subject.session is not None:
             with self._database.reading() as work:
-                known = work.rows(self._sql["kinds_of_sessions"], self._given("sessions", [subject.session]))
-            return (subject.session,) if known else ()
+                return tuple(
+                    one
+                    for one in spellings(subject.session)
+                    if work.rows(self._sql["kinds_of_sessions"], self._given("sessions", [one]))
+                )
         found: dict[str, None] = {}
         after = 0
         while True:
