@@ -17,6 +17,7 @@ from prx.domain.records import DEFAULT_AGENT
 from prx.ledger.port import View
 from prx.settings import Settings, load
 from prx.spool.ship import Shipped
+from prx.wiring.paths import config_file, home_folder
 
 LANGUAGES = ("en", "es", "ja", "ko", "ru", "zh")
 _META = "prx."
@@ -120,7 +121,12 @@ class Call:
 
     def settings(self) -> Settings:
         """The configuration, without opening a store."""
-        return load(self.config, self.outside.env, self.outside.folder)
+        return load(self.config_file(), self.outside.env, self.outside.folder)
+
+    def config_file(self) -> Path | None:
+        """The file that every command of this call reads; None where defaults hold."""
+        outside = self.outside
+        return config_file(self.config, outside.env, home_folder(self.home, outside.env), outside.folder)
 
     def answer(self, value: Any, text: Callable[[], str]) -> None:
         """Print the value as JSON where that was asked for, else the text."""

@@ -38,12 +38,15 @@ def prepare_home(home: Path) -> Path:
     return home
 
 
-def config_file(explicit: Path | None, env: Mapping[str, str], home: Path) -> Path | None:
+def config_file(
+    explicit: Path | None, env: Mapping[str, str], home: Path, folder: Path | None = None
+) -> Path | None:
     """The configuration to read: as `prx.settings.find_file` finds it, else `prx.toml` in the state folder.
 
+    Args: `folder`: the working folder (this process's when None).
     Raises: SettingsError when a file that was named does not exist.
     """
-    found = find_file(explicit, env, Path.cwd())
+    found = find_file(explicit, env, Path.cwd() if folder is None else folder)
     if found is not None:
         return found
     own = home / DEFAULT_FILE

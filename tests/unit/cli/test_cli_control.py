@@ -146,6 +146,8 @@ def test_an_incident_is_acknowledged(terminal: Terminal) -> None:
     answer = terminal("evolution", "incidents", "ack", incident[-8:])
     assert terminal.engine.asked == [("acknowledge", {"agent": "default", "incident_id": incident})]
     assert "acknowledged 2026-11-20 12:00" in answer.out
+    assert "Next:" in terminal("evolution", "incidents").out
+    assert "Next:" not in answer.out
 
 
 @pytest.mark.parametrize(

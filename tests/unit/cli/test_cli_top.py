@@ -39,6 +39,23 @@ def test_config_changes_the_file_and_shows_what_is_in_force(terminal: Terminal) 
     assert (shown["enabled"], shown["l1"]["schedule"]) == (True, "7200")
 
 
+def test_config_and_doctor_read_and_change_the_file_of_the_state_folder_where_no_other_is(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    home = tmp_path / "state"
+    home.mkdir()
+    own = home / "prx.toml"
+    own.write_text("[self_evolution]\nauto_apply = true\n")
+    place = ("--home", str(home))
+    assert json.loads(terminal("evolution", "config", "--json", *place).out)["auto_apply"] is True
+    assert str(own) in terminal("doctor", *place).out
+    assert terminal("evolution", "config", "--set", "enabled=true", *place).code == 0
+    assert own.read_text() == "[self_evolution]\nauto_apply = true\nenabled = true\n"
+    assert not (terminal.folder / "prx.toml").exists()
+    (terminal.folder / "prx.toml").write_text("")
+    assert json.loads(terminal("evolution", "config", "--json", *place).out)["auto_apply"] is False
+
+
 def test_a_named_file_is_made_by_the_first_key_set(terminal: Terminal) -> None:
     path = terminal.folder / "own.toml"
     assert terminal("evolution", "config", "--config", str(path), "--set", "l2.enabled=true").code == 0

@@ -88,7 +88,9 @@ def test_prompts_go_from_learned_to_accepted_to_files(files: PromptFiles, tmp_pa
     assert code == 0
     assert [(row["name"], row["state"]) for row in json.loads(out)] == [("system", "learned")]
     assert run(tmp_path, "prompts", "check", "--to", folder)[0] == 0
+    assert "Nothing is replaced before" in run(tmp_path, "prompts", "list")[1]
     assert run(tmp_path, "prompts", "accept", "system", "--as", "support")[0] == 0
+    assert "Nothing is replaced before" not in run(tmp_path, "prompts", "list")[1]
     code, out, _ = run(tmp_path, "prompts", "check", "--to", folder)
     assert code == 1
     assert "support" in out

@@ -12,7 +12,7 @@ from prx.domain.layers import Layer
 from prx.domain.times import parse_time
 from prx.engine.report import Report
 from prx.settings import plain
-from prx.settings.loading import DEFAULT_FILE, find_file
+from prx.settings.loading import DEFAULT_FILE
 from prx.settings.reference import toml_text
 from prx.settings.writing import set_values
 from prx.views.digest import digest as digest_of
@@ -60,7 +60,7 @@ def config(context: click.Context, changes: tuple[str, ...]) -> None:
     call = Call.of(context)
     outside = call.outside
     if changes:
-        path = call.config or find_file(None, outside.env, outside.folder) or outside.folder / DEFAULT_FILE
+        path = call.config or call.config_file() or outside.folder / DEFAULT_FILE
         wanted = dict(_key_and_value(change) for change in changes)
         set_values(path, wanted, outside.env)
         call.say(f"{path}: " + ", ".join(f"{key} = {value}" for key, value in wanted.items()))

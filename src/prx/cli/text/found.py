@@ -59,6 +59,8 @@ def incidents_text(rows: Sequence[Incident], width: int | None) -> str:
         )
         served = f"version {one.version} was left for {one.restored}" if one.restored else ""
         numbers = ", ".join(f"{name} {value:g}" for name, value in one.numbers.items())
-        lines = (one.summary, served, numbers, f"Next: {one.next_step}" if one.next_step else "")
+        # read already: what it asked for is done
+        step = f"Next: {one.next_step}" if one.next_step and not one.acknowledged_at else ""
+        lines = (one.summary, served, numbers, step)
         shown.append("\n".join((clean(head), *(wrapped(line, width, "    ") for line in lines if line))))
     return "\n\n".join(shown)

@@ -27,13 +27,17 @@ def list_(context: click.Context, whole: bool) -> None:
 
     def text() -> str:
         if not rows:
-            return "No prompt was learned yet; it takes 20 users or sessions that send one."
+            return (
+                "No prompt was learned yet; it takes 20 users or sessions that send one, "
+                "with 16 letters and digits or more in common."
+            )
         shown = table(
             (Column("Name"), Column("State"), Column("Slots", right=True), Column("Text", wraps=True)),
             ((r["name"], r["state"], str(len(r["slots"])), _short(r["text"], whole)) for r in rows),
             call.width,
         )
-        return shown + "\n\nNothing is replaced before: prx prompts accept NAME"
+        waiting = any(r["state"] == "learned" for r in rows)
+        return shown + ("\n\nNothing is replaced before: prx prompts accept NAME" if waiting else "")
 
     call.answer(rows, text)
 
