@@ -90,6 +90,13 @@ def test_a_folder_that_is_in_use_is_left_alone_and_another_is_named(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_without_a_named_folder_the_default_one_is_left_to_the_apps(tmp_path: Path) -> None:
+    result = run(seed=1, as_json=True, env={"HOME": str(tmp_path)}, now=NOW, days=3)
+    assert tmp_path not in Path(result["home"]).parents
+    assert (Path(result["home"]) / "ledger.sqlite").is_file()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_unknown_world_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no world is called"):
         run(world="moon", home=tmp_path / "home", env={}, now=NOW)

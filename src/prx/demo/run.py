@@ -84,7 +84,8 @@ def run(
 ) -> dict[str, Any]:
     """Run the demo and print it; returns what `--json` prints.
 
-    The state stays in the state folder when that is empty, else in a new folder that is named. The story
+    The state stays in the folder that `home` or `$PRX_HOME` names when that is empty, else in a new folder
+    that is named: what an app records into the default folder never meets simulated users. The story
     ends at the last midnight (UTC) before `now`, and the world runs on from there to the present hour. Equal
     seeds and worlds give equal results on any day and at any hour. Raises: InvalidInput for a world that does
     not exist.
@@ -93,7 +94,8 @@ def run(
     environment = os.environ if env is None else env
     until = (now or utc_now()).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     start = until.replace(hour=0) - timedelta(days=days)
-    folder, own = _folder(home_folder(home, environment))
+    named = home is not None or bool(environment.get("PRX_HOME"))
+    folder, own = _folder(home_folder(home, environment) if named else None)
     out = Console(stderr=as_json, highlight=False, soft_wrap=True)
     began = time.monotonic()
     app, mirror, simulation = _opened(chosen, seed, folder, environment, start)
@@ -173,8 +175,8 @@ def _run_on(simulation: Simulation, until: datetime) -> None:
         simulation.step(min(simulation.stride, hours))
 
 
-def _folder(home: Path) -> tuple[Path, bool]:
-    if not home.exists() or not any(home.iterdir()):
+def _folder(home: Path | None) -> tuple[Path, bool]:
+    if home is not None and (not home.exists() or not any(home.iterdir())):
         return home, True
     return Path(tempfile.mkdtemp(prefix="prx-demo-")), False
 

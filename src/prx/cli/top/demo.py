@@ -1,4 +1,4 @@
-"""`prx demo`: the whole loop on a simulated model, in under a minute."""
+"""`prx demo`: the whole loop on a simulated model, in about a minute."""
 
 import click
 
@@ -27,7 +27,8 @@ def demo(context: click.Context, seed: int, world: str, days: int) -> None:
     """Watch the whole loop in a simulated world.
 
     Real customer messages, simulated models behind the same protocol as real ones, a fast clock; no key and
-    no network are needed. The state stays, so that every other command can look around in it.
+    no network are needed. The state stays, so that every other command can look around in it: where --home
+    or $PRX_HOME says, else, or where something is there already, in a new folder that is named at the end.
     """
     from prx.demo.run import run
 
