@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import http.client
 import json
 import re
 import socket
@@ -24,6 +25,7 @@ from gateway_house import (
     gateway,
     interactions,
     provider,
+    served,
     whole,
 )
 
@@ -370,3 +372,24 @@ def test_a_client_that_takes_nothing_of_its_answer_is_let_go_and_recorded(
             (record,) = eventually(lambda: interactions(tmp_path))
         assert record.terminal is Terminal.CLIENT_CANCELLED
         eventually(lambda: upstream.gone == 1)
+
+
+def test_connections_without_end_take_no_file_from_those_who_are_served(
+    tmp_path: Path, upstream: Provider
+) -> None:
+    """Whoever only connects has shown no key, and must not be able to cost a record."""
+    few = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
+    with served(tmp_path, upstream.url, under=few) as (process, url), contextlib.ExitStack() as stack:
+        host, _, port = url.split("/")[2].partition(":")
+        known = http.client.HTTPConnection(host, int(port), timeout=10)
+        stack.callback(known.close)
+        for asked in range(2):
+            known.request("POST", "/v1/chat/completions", body=CHAT)
+            assert known.getresponse().read()
+            if not asked:
+                for _ in range(400):
+                    stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+                late = socket.create_connection((host, int(port)), timeout=10)
+                assert stack.enter_context(late).recv(100).startswith(b"HTTP/1.1 503 ")
+        assert len(upstream.seen) == len(interactions(tmp_path)) == 2
+        assert process.poll() is None

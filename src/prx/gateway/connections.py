@@ -1,8 +1,11 @@
 """Connections of clients: what is no HTTP gets an error that they can read, and nobody holds one for ever."""
 
 import asyncio
+import contextlib
+import resource
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -11,6 +14,28 @@ from prx.gateway.replies import openai_error
 from prx.gateway.wire import CLOSE
 
 _LARGEST_HEAD = 65_536
+# Of the files that the process may open: what spool, stores and logs need at the worst.
+_OWN_FILES = 96
+_MOST_FILES = 65_536
+_FEWEST = 16
+
+
+def allow_many_files() -> None:
+    """Let this process open as many files as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+@cache
+def most_connections() -> int:
+    """Clients that may be connected at once: each may need a connection to the provider too, and what is
+    recorded needs files even when strangers open connections without end."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = _MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    return max(_FEWEST, (files - _OWN_FILES) // 2)
 
 
 class Connection(HttpToolsProtocol):
@@ -22,6 +47,8 @@ class Connection(HttpToolsProtocol):
         """A client connected; what serves its requests may close the connection in the middle of one."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, CLOSE: transport.close}
+        if len(self.connections) > most_connections():
+            self._turn_away("503 Service Unavailable", "too many connections; try again later", "too_many")
 
     def on_message_begin(self) -> None:
         """A new request."""
@@ -49,9 +76,13 @@ class Connection(HttpToolsProtocol):
         """Answer bytes that are no HTTP request, where nothing was answered yet, and close."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:
-            body = openai_error(400, msg, "invalid_http")
-            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-            self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head % len(body) + body)
+            self._turn_away("400 Bad Request", msg, "invalid_http")
+        self.transport.close()
+
+    def _turn_away(self, status: str, message: str, code: str) -> None:
+        body = openai_error(int(status[:3]), message, code)
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        self.transport.write(b"HTTP/1.1 " + status.encode() + b"\r\n" + head % len(body) + body)
         self.transport.close()
 
     def _weigh(self, more: int) -> None:

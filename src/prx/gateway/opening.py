@@ -10,6 +10,7 @@ import uvloop
 
 from prx.domain.ids import system_ids
 from prx.domain.times import utc_now
+from prx.gateway.connections import allow_many_files
 from prx.gateway.metrics import Metrics
 from prx.gateway.policy import Policy
 from prx.gateway.prompts.book import PromptBook
@@ -57,6 +58,7 @@ def serve(
 ) -> None:
     """Serve until a signal says stop; `announce` gets the base URL. Raises: as `open_gateway`."""
     check(rules)
+    allow_many_files()
     listener = listen(rules)
 
     async def run() -> None:
