@@ -322,6 +322,8 @@ def said_in_response(response: Any) -> Said:
 def _said_in_chat(whole: Whole) -> Said:
     choices = whole.choices if isinstance(whole.choices, list) else ()
     message = get(choices[0], "message") if choices else None
+    if type(message) is dict and not message.get("tool_calls"):
+        return Said(_str(message.get("content")), (), _str(whole.id))
     calls = get(message, "tool_calls")
     ids = tuple(one["id"] for one in calls or () if isinstance(one, dict) and isinstance(one.get("id"), str))
     return Said(_str(get(message, "content")), ids, _str(whole.id))

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from prx.gateway.cycle import Cycle
 from prx.gateway.replies import openai_error
 from prx.gateway.wire import CLOSE
 
 _LARGEST_HEAD = 65_536
+_TOO_LARGE = "the head of a request has at most 65536 bytes"
 # Of the files that the process may open: what spool, stores and logs need at the worst.
 _OWN_FILES = 96
 _MOST_FILES = 65_536
@@ -42,6 +44,7 @@ class Connection(HttpToolsProtocol):
     """HTTP/1.1 by llhttp without leniencies, which refuses every head that could be read in two ways."""
 
     _head = 0
+    _hosts = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected; what serves its requests may close the connection in the middle of one."""
@@ -52,7 +55,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A new request."""
-        self._head = 0
+        self._head = self._hosts = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -62,15 +65,24 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header of a request."""
-        self._weigh(len(name) + len(value))
-        super().on_header(name, value)
+        self._head += len(name) + len(value)
+        if self._head > _LARGEST_HEAD:
+            raise ValueError(_TOO_LARGE)
+        name = name.lower()
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The whole head was read."""
-        hosts = [value for name, value in self.headers if name == b"host"]
-        if len(hosts) > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+        if self._hosts > 1 or (self._hosts == 0 and self.parser.get_http_version() == "1.1"):
             raise ValueError("a request has exactly one Host header")
         super().on_headers_complete()
+        if type(self.cycle) is RequestResponseCycle:
+            # uvicorn makes its own and has no place to name another; it begins to work only after this.
+            self.cycle.__class__ = Cycle
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no HTTP request, where nothing was answered yet, and close."""
@@ -88,7 +100,7 @@ class Connection(HttpToolsProtocol):
     def _weigh(self, more: int) -> None:
         self._head += more
         if self._head > _LARGEST_HEAD:
-            raise ValueError("the head of a request has at most 65536 bytes")
+            raise ValueError(_TOO_LARGE)
 
 
 class Watched(Protocol):

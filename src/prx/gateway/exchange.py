@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from prx.domain.records import Terminal
@@ -63,14 +64,18 @@ class Exchange:
         """Whether the client wants a stream."""
         return self.view is not None and self.view.streaming
 
-    async def start(self, status: int, provider: tuple[tuple[bytes, bytes], ...], *, length: bool) -> None:
-        """Send the head of the answer: the provider's headers and ours."""
+    async def start(
+        self, status: int, provider: tuple[tuple[bytes, bytes], ...], *, length: bool, wait: bool
+    ) -> None:
+        """Send the head of the answer: the provider's headers and ours; with `wait` not before its body."""
         self.begun, self.status = True, status
         headers: Headers = sent_back(provider, length=length)
         if self.attempts is not None and self.attempts.spent:
             headers = [one for one in headers if one[0] != _SHOULD_RETRY]
         headers += self.headers()
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        if not wait:
+            await self.body(b"", more=True)
 
     async def body(self, piece: bytes, *, more: bool = False) -> None:
         """Send a piece of the answer; waiting for a slow client is not our time."""
@@ -170,12 +175,19 @@ class Exchange:
             out.append((b"x-prx-session", _header(self.session.id)))
             arms = self.recorder.arms_of(self.session.id)
             if arms:
-                out.append((b"x-prx-experiment", _header(",".join(arms))))
-                out.append((b"x-prx-assigned", _header(",".join(a for a, _ in arms.values()))))
                 killed = self.recorder.runtime.served(self.agent).killed
-                served = ("control" if killed else s for _, s in arms.values())
-                out.append((b"x-prx-served", _header(",".join(served))))
+                out += _of_arms(tuple(arms.items()), killed)
         return out
+
+
+@lru_cache(maxsize=1024)
+def _of_arms(arms: tuple[tuple[str, tuple[str, str]], ...], killed: bool) -> tuple[tuple[bytes, bytes], ...]:
+    """Headers that name experiments with assigned and served variant."""
+    return (
+        (b"x-prx-experiment", _header(",".join(name for name, _ in arms))),
+        (b"x-prx-assigned", _header(",".join(assigned for _, (assigned, _) in arms))),
+        (b"x-prx-served", _header(",".join("control" if killed else served for _, (_, served) in arms))),
+    )
 
 
 def _header(text: str) -> bytes:

@@ -73,12 +73,10 @@ class Journal:
         if not self._free:
             self.unkept += 1
             return None
-        opened = msgspec.structs.replace(
-            opened,
-            session_id=storable(opened.session_id),
-            model=storable(opened.model),
-            ref=opened.ref and storable(opened.ref),
-        )
+        session_id, model, ref = storable(opened.session_id), storable(opened.model), opened.ref
+        ref = ref and storable(ref)
+        if (session_id, model, ref) != (opened.session_id, opened.model, opened.ref):
+            opened = msgspec.structs.replace(opened, session_id=session_id, model=model, ref=ref)
         body = encode(opened)
         if len(body) > _SLOT - _HEAD:
             body = encode(msgspec.structs.replace(opened, model=opened.model[:100], ref=None))
@@ -86,7 +84,6 @@ class Journal:
             self.unkept += 1
             return None
         slot = self._free.pop()
-        self._stay_in_place()
         at = slot * _SLOT
         self._map[at + 1 : at + _HEAD + len(body)] = len(body).to_bytes(2, "big") + body
         # The mark comes last: a slot that is marked is whole.
@@ -99,8 +96,9 @@ class Journal:
             self._map[slot * _SLOT] = 0
             self._free.append(slot)
 
-    def _stay_in_place(self) -> None:
-        """Go on in a new file when ours was removed or moved: nobody would find it after our death."""
+    def look(self) -> None:
+        """Go on in a new file when ours was removed or moved: nobody would find it after our death. Called
+        several times a second."""
         try:
             there = os.stat(self._name)
             if (there.st_ino, there.st_dev) == self._is:

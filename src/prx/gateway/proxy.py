@@ -181,7 +181,7 @@ class Proxy:
                 raise Refused(400, f"more than {_MOST_AGENTS} agents were named", "too_many_agents")
             self._agents.add(agent)
         kind = posted if scope["method"] == "POST" else Kind.OTHER
-        view = None if kind is Kind.OTHER else self._view(headers, body)
+        view = None if kind is Kind.OTHER else self._view(ours, body)
         if view is not None and view.model == AUTO and (ours.coded or not self._recorder.policy.auto_model):
             raise Refused(
                 404, f"{AUTO} needs models in the gateway's configuration, and a plain body", _NO_MODEL
@@ -205,12 +205,12 @@ class Proxy:
             task=asyncio.current_task(),
         )
 
-    def _view(self, headers: Headers, body: bytes) -> Body | None:
+    def _view(self, ours: Asked, body: bytes) -> Body | None:
         """None for a body too large to be recorded. Raises: Refused when it is no JSON object."""
         limit = self._rules.recorded_bytes
         if len(body) > limit:
             return None
-        plain = inflated(body, header(headers, b"content-encoding"), limit)
+        plain = inflated(body, ours.coded, limit)
         if plain is None:
             return None
         try:

@@ -108,7 +108,7 @@ class Relay:
         if exchange.call is not None:
             exchange.call.watch("answer", lambda: self._tell_whole(exchange, answer, body))
         exchange.finish()
-        await exchange.start(answer.status, answer.raw_headers, length=True)
+        await exchange.start(answer.status, answer.raw_headers, length=True, wait=True)
         await exchange.body(body)
 
     def _tell_whole(self, exchange: Exchange, answer: Answered, body: bytes) -> None:
@@ -126,7 +126,9 @@ class Relay:
     async def _stream(self, exchange: Exchange, answer: Answered, *, hide_usage: bool) -> None:
         reader, told = EventReader(), stream_answer(exchange.kind, hide_usage=hide_usage)
         call, content = exchange.call, answer.content
-        await exchange.start(answer.status, answer.raw_headers, length=False)
+        # What has arrived already follows at once.
+        here = content.total_bytes > 0
+        await exchange.start(answer.status, answer.raw_headers, length=False, wait=here)
         broken: Exception | None = None
         try:
             while True:
@@ -162,7 +164,7 @@ class Relay:
 
     async def _pass_on(self, exchange: Exchange, answer: Answered, read: bytes = b"") -> None:
         """Pass bytes through as they come, after those that were `read`; the record holds their number."""
-        await exchange.start(answer.status, answer.raw_headers, length=True)
+        await exchange.start(answer.status, answer.raw_headers, length=True, wait=False)
         size, head, announced = len(read), read[:_ERROR_HEAD], answer.content_length
         if read:
             await exchange.body(read, more=True)

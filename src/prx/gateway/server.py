@@ -110,6 +110,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         while True:
             self._recorder.switch.look()
+            self._recorder.journal.look()
             self._prompts.look()
             self._rules.tokens.look()
             slept = loop.time()

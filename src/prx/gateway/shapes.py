@@ -25,6 +25,9 @@ def wire_messages(said: Any) -> tuple[Message, ...]:
     for item in said:
         if type(item) is dict and item.keys() <= _PLAIN:
             role, content = item.get("role"), item.get("content")
+            if len(item) == 2 and type(role) is str and type(content) is str:
+                out.append(Message(role=role, content=clip(content)))
+                continue
             name, call_id = item.get("name"), item.get("tool_call_id")
             if (
                 type(role) is str

@@ -83,6 +83,8 @@ def _starts(kind: Intent, *, ascii_only: bool) -> tuple[str, ...]:
 
 # In the padded words, a space in front makes the beginning of a word.
 _STARTS: Final = {kind: _starts(kind, ascii_only=True) for kind in _WHOLE}
+_ALL_WHOLE: Final = frozenset().union(*_WHOLE.values())
+_ALL_STARTS: Final = tuple(start for starts in _STARTS.values() for start in starts)
 _STARTS_BEYOND: Final = {kind: _starts(kind, ascii_only=False) for kind in _WHOLE}
 
 
@@ -98,11 +100,20 @@ def classify(text: str, *, tools: bool = False, tool_result: bool = False) -> st
     head = text[:_LOOKED_AT].casefold()
     found = _WORD.findall(head)
     words, padded = frozenset(found), f" {' '.join(found)} "
+    if head.isascii() and _says_nothing(head, words, padded):
+        return Intent.LONG_DOC if len(text) >= _LONG_DOC else Intent.CONVERSATION
     kinds = (Intent.TRANSLATION, Intent.SUMMARY, Intent.CODE, Intent.ANALYSIS)
     for kind in (*kinds, Intent.TOOL) if tools else kinds:
         if _is(kind, head, words, padded):
             return kind
     return Intent.LONG_DOC if len(text) >= _LONG_DOC else Intent.CONVERSATION
+
+
+def _says_nothing(head: str, words: frozenset[str], padded: str) -> bool:
+    """Whether an ASCII text is of no kind at all, as most are, told by one look at all signs."""
+    if not words.isdisjoint(_ALL_WHOLE) or "```" in head:
+        return False
+    return not any(map(padded.__contains__, _ALL_STARTS))
 
 
 def _is(kind: Intent, head: str, words: frozenset[str], padded: str) -> bool:

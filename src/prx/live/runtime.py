@@ -58,7 +58,11 @@ class Runtime:
 
     def served(self, agent: str) -> Serving:
         """What the agent is served; nothing known when it cannot be told."""
-        return self.faults.guard("serving", lambda: self.serving(agent), Serving(agent=agent))
+        try:
+            return self.serving(agent)
+        except Exception as error:  # noqa: BLE001  as `Faults.guard`, for what is asked several times a call
+            self.faults.note("serving", error)
+            return Serving(agent=agent)
 
     def report_prompt(self, agent: str, name: str, text: str, text_hash: str) -> None:
         """Report a default text that is not registered yet; once per process, with an id that repeats.

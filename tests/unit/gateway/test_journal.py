@@ -123,6 +123,7 @@ def test_a_journal_that_was_removed_goes_on_in_a_new_file(
     victim.journal.enter(opened("r0"))
     shutil.rmtree(home) if whole_home else [path.unlink() for path in (home / "gateway").iterdir()]
     slot = victim.journal.enter(opened("r1"))
+    victim.journal.look()
     victim.journal.leave(slot)
     victim.journal.enter(opened("r2"))
     victim.die()
