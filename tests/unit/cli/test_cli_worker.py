@@ -1,5 +1,6 @@
 """`prx worker`: how often it does what, what it tells, and that it stops."""
 
+import json
 import os
 import signal
 import subprocess
@@ -101,6 +102,12 @@ def test_an_error_is_said_once_until_it_is_over(configured: Terminal) -> None:
     for _ in range(4):
         loop.run()
     assert said == ["prx worker: the store cannot be read; trying again"] * 2
+
+
+def test_once_answers_with_its_steps_where_json_is_wanted_and_is_silent_else(configured: Terminal) -> None:
+    assert configured("worker", "--once").out == ""
+    steps = json.loads(configured("worker", "--once", "--json").out)["steps"]
+    assert [step["what"] for step in steps] == ["propose"]
 
 
 def test_once_runs_once_and_says_what_went_wrong(configured: Terminal) -> None:

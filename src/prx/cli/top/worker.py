@@ -38,13 +38,17 @@ def worker(context: click.Context, every: float, once: bool, parent: int | None)
     `prx serve` starts one; start it yourself where only the SDK records. Every run ships and scores what was
     recorded and does what guards the agents; other due work is looked for every
     `pipeline.gate_check_interval_secs`, and at once after someone decided something. A run that fails is
-    told once and tried again: serving and recording do not depend on it.
+    told once and tried again: serving and recording do not depend on it. It prints nothing on standard
+    output, but the steps of its run with `--once --json`.
     """
-    loop = Loop(Call.of(context), lambda line: click.echo(clean(line), err=True))
+    call = Call.of(context)
+    loop = Loop(call, lambda line: click.echo(clean(line), err=True))
     with told_to_stop(GRACE_SECONDS) as stop, contextlib.suppress(StoppedAtWork), contextlib.closing(loop):
         while not stop.is_set() and (parent is None or os.getppid() == parent):
             try:
-                loop.run()
+                report = loop.run()
+                if once and call.json:
+                    call.answer({"steps": tuple(report.steps)}, str)
             except (EvolutionError, OSError) as error:
                 if once:
                     raise
