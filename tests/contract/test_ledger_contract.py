@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from ledger_samples import NOW, acts, proposal, store_parts, version, walk, write
 
+from prx.domain.accepted import AcceptedPrompt
 from prx.domain.answers import Passed
 from prx.domain.baselines import Baseline
 from prx.domain.errors import Conflict, IllegalTransition, InvalidInput, NotFound, StoreError
@@ -139,10 +140,13 @@ def test_every_kind_comes_back_equal(ledger: Ledger) -> None:
         Breaker(breaker_id="a/prompt", agent="a", layer=Layer.PROMPT, until=NOW),
         Control(agent="a", paused=True, why="holiday"),
         Baseline(baseline_id="a/system", agent="a", name="system", text_hashes=("sha256:1",)),
+        AcceptedPrompt(
+            accepted_id="a/system", agent="a", name="system", text="Be {x}.", slots=("x",), at=NOW
+        ),
     ]
     write(ledger, lambda tx: [tx.put(one) for one in kept])
     with ledger.view() as view:
-        keys = ["i1", "a/analyze", "a/prompt", "a", "a/system"]
+        keys = ["i1", "a/analyze", "a/prompt", "a", "a/system", "a/system"]
         assert [view.get(type(one), key) for one, key in zip(kept, keys, strict=True)] == kept
         assert view.find(Due, state="analyze", until=NOW + timedelta(microseconds=1)) == (kept[1],)
         assert view.find(Due, until=NOW) == ()

@@ -23,7 +23,7 @@ from prx.settings import load
 from prx.wiring.notices import listen as listen_for_changes
 from prx.wiring.paths import config_file, prepare_home, spool_folder
 from prx.wiring.spooling import spool_rules
-from prx.wiring.stores import open_ledger
+from prx.wiring.stores import ledger_url, open_ledger
 
 _GARBAGE = 10_000
 
@@ -40,17 +40,18 @@ def open_gateway(
     home = prepare_home(rules.home)
     settings = load(config_file(config, env, home), env)
     rules = dataclasses.replace(rules, policy=rules.policy or Policy(settings.gateway))
-    ids = system_ids()
+    ids, files = system_ids(), PromptFiles(home)
     recorder = Recorder(
         rules,
         spool=spool_folder(home),
         ledger=lambda: open_ledger(settings, home, ids),
+        accepted=files.follow if ledger_url(settings) else None,
         ids=ids,
         spool_rules=spool_rules(settings.record),
     )
     recorder.stop_listening = listen_for_changes(settings, recorder.poller.wake)
     metrics = Metrics()
-    return Gateway(rules, recorder, metrics, PromptBook(PromptFiles(home), metrics, now=utc_now, rules=learn))
+    return Gateway(rules, recorder, metrics, PromptBook(files, metrics, now=utc_now, rules=learn))
 
 
 def serve(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from prx.domain.accepted import AcceptedPrompt
 from prx.domain.ids import Ids, system_ids
 from prx.domain.prices import Prices, provider_of
 from prx.domain.records import Exposure, Interaction, Record, SessionStart, Terminal, UnitSource
@@ -42,6 +43,7 @@ class Recorder:
         *,
         spool: Path,
         ledger: Callable[[], Ledger],
+        accepted: Callable[[tuple[AcceptedPrompt, ...]], None] | None = None,
         spool_rules: SpoolRules | None = None,
         now: Callable[[], datetime] = utc_now,
         ids: Ids | None = None,
@@ -58,7 +60,7 @@ class Recorder:
             _LOG.warning("recorded %d requests that an earlier process left under way", self.recovered)
         self.journal = Journal(folder)
         self.switch = KillSwitch(rules.home)
-        self.ledger = LedgerReader(ledger)
+        self.ledger = LedgerReader(ledger, accepted)
         # No request waits for the ledger: until it was read, everyone is served as sent.
         self.poller = ServingPoller(self.ledger.read, poll_seconds, first_wait_s=0.0)
         self.stop_listening: Callable[[], None] = _nothing

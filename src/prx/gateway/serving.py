@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from prx.domain.accepted import AcceptedPrompt
+from prx.domain.errors import StoreReplaced
 from prx.domain.serving import Serving
 from prx.ledger.port import Ledger
 from prx.ledger.serving import serving
@@ -13,10 +15,18 @@ KILL_FILE = "kill"
 
 
 class LedgerReader:
-    """Reads the ledger, wherever it is; opened at the first read, in the reading thread."""
+    """Reads the ledger, wherever it is; opened at the first read, in the reading thread.
 
-    def __init__(self, open_ledger: Callable[[], Ledger]) -> None:
-        self._open = open_ledger
+    Args: `accepted`: gets the accepted prompts of every agent at first and whenever they changed.
+    """
+
+    def __init__(
+        self,
+        open_ledger: Callable[[], Ledger],
+        accepted: Callable[[tuple[AcceptedPrompt, ...]], None] | None = None,
+    ) -> None:
+        self._open, self._accepted = open_ledger, accepted
+        self._told: tuple[AcceptedPrompt, ...] | None = None
         self._ledger: Ledger | None = None
         self.reads = 0
 
@@ -24,8 +34,18 @@ class LedgerReader:
         """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
         if self._ledger is None:
             self._ledger = self._open()
-        with self._ledger.view() as view:
-            found = serving(view, agent)
+        try:
+            with self._ledger.view() as view:
+                found = serving(view, agent)
+                prompts = view.find(AcceptedPrompt) if self._accepted else ()
+        except StoreReplaced:
+            # Told once; the next read opens it anew, or no rollback would ever be heard again.
+            self._ledger.close()
+            self._ledger = None
+            raise
+        if self._accepted is not None and prompts != self._told:
+            self._accepted(prompts)
+            self._told = prompts
         self.reads += 1
         return found
 

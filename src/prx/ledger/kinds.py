@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from prx.domain.accepted import AcceptedPrompt
 from prx.domain.baselines import Baseline
 from prx.domain.codec import encode
 from prx.domain.decisions import Decision
@@ -76,6 +77,9 @@ _FILINGS: dict[type[Any], Filing] = {
     ModelTable: Filing("model_table", "agent", "prx evolution status", None, None, lambda table: table.at),
     Operation: Filing("operation", "operation_id", "prx evolution history", None, None, lambda one: one.at),
     Baseline: Filing("baseline", "baseline_id", "prx prompts", None, None, lambda one: one.registered_at),
+    AcceptedPrompt: Filing(
+        "accepted_prompt", "accepted_id", "prx prompts list", None, None, lambda one: one.at
+    ),
 }
 KINDS: tuple[type[Any], ...] = tuple(_FILINGS)
 

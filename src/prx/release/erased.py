@@ -16,7 +16,7 @@ ERASED = "[erased]"
 _NAMES = frozenset(
     {"agent", "layer", "state", "status", "kind", "verdict", "outcome", "detector", "fingerprint", "base"}
     | {"treated", "cycle_id", "label", "snapshot_id", "proposal_id", "decision_id", "experiment_id"}
-    | {"finding_id", "incident_id", "event_id", "baseline_id"}
+    | {"finding_id", "incident_id", "event_id", "baseline_id", "accepted_id"}
 )
 """Fields that name things, not people."""
 _WORD = re.compile(r"[^\s\"'`(),;\[\]{}]+")

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from prx.domain.accepted import AcceptedPrompt
 from prx.domain.changes import MemoryPatch, PromptPatch
 from prx.domain.decisions import Verdict
 from prx.domain.errors import NotFound
@@ -90,6 +91,8 @@ def _authored(view: View) -> Iterator[tuple[str, int]]:
         if isinstance(proposal.change, PromptPatch | MemoryPatch):
             for text in strings(msgspec.to_builtins(proposal.change)):
                 yield text, to_micros(proposal.created_at)
+    for accepted in view.find(AcceptedPrompt):
+        yield accepted.text, to_micros(accepted.at)
 
 
 def _told(view: View) -> Iterator[str]:

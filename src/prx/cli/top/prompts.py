@@ -7,7 +7,9 @@ import click
 
 from prx.cli.call import AgentLeaf, Call
 from prx.cli.output import Column, clean, table
+from prx.domain.accepted import AcceptedPrompt, accepted_id
 from prx.ledger.serving import serving
+from prx.wiring.stores import ledger_url
 
 FOLDER = "prompts"
 
@@ -50,10 +52,12 @@ def accept(context: click.Context, name: str, new_name: str | None) -> None:
     """Let the gateway serve versions of a learned prompt.
 
     From then on requests whose system prompt fits the template get the champion's text, or the
-    treatment's in an experiment; every other request passes as it is.
+    treatment's in an experiment; every other request passes as it is. Where gateways share a PostgreSQL it
+    is accepted for all of them.
     """
     call = Call.of(context)
     done = _files(call).accept(call.agent, name, new_name=new_name, now=call.now, by=call.actor)
+    _share(call, done)
     call.answer(done, lambda: f"{done.name} is accepted, with {len(done.slots)} slots.")
 
 
@@ -94,7 +98,45 @@ def _files(call: Call) -> Any:
     from prx.gateway.prompts.store import PromptFiles
     from prx.wiring.paths import home_folder
 
-    return PromptFiles(home_folder(call.home, call.outside.env))
+    home = home_folder(call.home, call.outside.env)
+    files = PromptFiles(home)
+    if _gateways_share(call, home):
+        with call.app(new_agent=True, ship=False) as app, app.ledger.view() as view:
+            files.follow(view.find(AcceptedPrompt))
+    return files
+
+
+def _gateways_share(call: Call, home: Path) -> bool:
+    """Whether other gateways can be on this ledger."""
+    from prx.settings import load
+    from prx.wiring.paths import config_file
+
+    env = call.outside.env
+    return bool(ledger_url(load(config_file(call.config, env, home), env)))
+
+
+def _share(call: Call, done: Any) -> None:
+    """Accept it for every gateway on this ledger, where there can be others."""
+    from prx.wiring.paths import home_folder
+
+    if not _gateways_share(call, home_folder(call.home, call.outside.env)):
+        return
+    shared = AcceptedPrompt(
+        accepted_id=accepted_id(done.agent, done.name),
+        agent=done.agent,
+        name=done.name,
+        text=done.text,
+        slots=done.slots,
+        at=done.at,
+        by=done.by,
+    )
+    with (
+        call.app(new_agent=True, ship=False) as app,
+        app.ledger.transaction(now=call.now, actor=call.actor) as tx,
+    ):
+        if tx.maybe(AcceptedPrompt, shared.accepted_id) != shared:
+            tx.put(shared)
+            tx.audit("prompt.accepted", shared.accepted_id, {"slots": len(done.slots)})
 
 
 def _rows(call: Call) -> list[dict[str, Any]]:

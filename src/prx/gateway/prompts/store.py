@@ -3,7 +3,7 @@
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
+from prx.domain.accepted import AcceptedPrompt
 from prx.domain.errors import Conflict, InvalidInput, NotFound, StoreError
+from prx.release.erased import ERASED
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -31,7 +33,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A template that a person accepted under a name; only then is anything replaced."""
+    """A template that a person accepted under a name; only then is anything replaced. `shared`: it is in the
+    ledger too, for every gateway there."""
 
     agent: str
     name: str
@@ -39,6 +42,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slots: tuple[str, ...] = ()
     at: datetime
     by: str = ""
+    shared: bool = False
 
 
 _LEARNED = msgspec.json.Decoder(tuple[Learned, ...])
@@ -96,6 +100,24 @@ class PromptFiles:
         rest = tuple(one for one in known if (one.agent, one.name) != (agent, chosen))
         self._write(ACCEPTED, (*rest, new))
         return new
+
+    def follow(self, shared: Iterable[AcceptedPrompt]) -> None:
+        """Hold what is accepted in a ledger that gateways share, so that it serves without the ledger too.
+
+        What was accepted here alone stays, but for a name that is accepted there. Raises: StoreError,
+        OSError.
+        """
+        there = [
+            Accepted(agent=o.agent, name=o.name, text=o.text, slots=o.slots, at=o.at, by=o.by, shared=True)
+            for o in shared
+            if o.text != ERASED
+        ]
+        names = {(one.agent, one.name) for one in there}
+        with self._alone():
+            known = self.accepted()
+            here = [one for one in known if not one.shared and (one.agent, one.name) not in names]
+            if (*there, *here) != known:
+                self._write(ACCEPTED, (*there, *here))
 
     def forget(self, holds: Callable[[str], bool], *, rehearse: bool = False) -> int:
         """Remove the templates, learned and accepted, whose text `holds` finds; returns how many. An accepted
