@@ -8,6 +8,7 @@ import msgspec
 from prx.domain.events import Event, EventName
 from prx.engine.context import control_of
 from prx.engine.turn import Turn
+from prx.ledger.port import Transaction
 
 
 def raise_alert(
@@ -18,42 +19,61 @@ def raise_alert(
         if key in control_of(view, turn.agent).alerts:
             return False
     with turn.transaction() as tx:
-        control = control_of(tx, turn.agent)
-        opened = {**control.alerts, key: turn.now.isoformat()}
-        tx.put(msgspec.structs.replace(control, alerts=opened))
-        tx.emit(
-            Event(
-                event_id=tx.ids.new(tx.now),
-                at=tx.now,
-                agent=turn.agent,
-                name=name,
-                summary=summary,
-                subject=key,
-                details={**details, "status": "open"},
-            )
-        )
-    return True
+        return open_alert(tx, turn.agent, key, summary, details, name=name)
 
 
 def resolve_alert(turn: Turn, key: str, summary: str, *, name: EventName = EventName.ALERT) -> bool:
     """Close the alert `key` and tell of it; False, and nothing written, when it is not open."""
     with turn.view() as view:
-        since = control_of(view, turn.agent).alerts.get(key)
+        if key not in control_of(view, turn.agent).alerts:
+            return False
+    with turn.transaction() as tx:
+        return close_alert(tx, turn.agent, key, summary, name=name)
+
+
+def open_alert(
+    tx: Transaction,
+    agent: str,
+    key: str,
+    summary: str,
+    details: Mapping[str, Any],
+    *,
+    name: EventName = EventName.ALERT,
+) -> bool:
+    """As `raise_alert`, in a transaction of the caller's."""
+    control = control_of(tx, agent)
+    if key in control.alerts:
+        return False
+    tx.put(msgspec.structs.replace(control, alerts={**control.alerts, key: tx.now.isoformat()}))
+    _tell(tx, agent, key, summary, {**details, "status": "open"}, name=name)
+    return True
+
+
+def close_alert(
+    tx: Transaction, agent: str, key: str, summary: str, *, name: EventName = EventName.ALERT
+) -> bool:
+    """As `resolve_alert`, in a transaction of the caller's."""
+    control = control_of(tx, agent)
+    since = control.alerts.get(key)
     if since is None:
         return False
-    with turn.transaction() as tx:
-        control = control_of(tx, turn.agent)
-        left = {one: at for one, at in control.alerts.items() if one != key}
-        tx.put(msgspec.structs.replace(control, alerts=left))
-        tx.emit(
-            Event(
-                event_id=tx.ids.new(tx.now),
-                at=tx.now,
-                agent=turn.agent,
-                name=name,
-                summary=summary,
-                subject=key,
-                details={"status": "resolved", "since": since},
-            )
-        )
+    left = {one: at for one, at in control.alerts.items() if one != key}
+    tx.put(msgspec.structs.replace(control, alerts=left))
+    _tell(tx, agent, key, summary, {"status": "resolved", "since": since}, name=name)
     return True
+
+
+def _tell(
+    tx: Transaction, agent: str, key: str, summary: str, details: Mapping[str, Any], *, name: EventName
+) -> None:
+    tx.emit(
+        Event(
+            event_id=tx.ids.new(tx.now),
+            at=tx.now,
+            agent=agent,
+            name=name,
+            summary=summary,
+            subject=key,
+            details=dict(details),
+        )
+    )

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from prx.domain.errors import EvolutionError
+from prx.domain.errors import EvolutionError, StoreReplaced
 from prx.engine.alerts import raise_alert, resolve_alert
 from prx.engine.lease import Busy
 from prx.engine.report import Report
@@ -24,6 +24,7 @@ def attempt(turn: Turn, what: str, subject: str, work: Callable[[], object]) -> 
     except Exception as error:  # noqa: BLE001 - a bug in one step must not stop the rest
         why = told(error, f"{what} of {subject}")
         turn.report.broke(what, subject, why)
+        turn.report.replaced |= isinstance(error, StoreReplaced)
         _alert(turn, what, subject, why)
         return False
     resolve_alert(turn, _key(what, subject), f"{what} of {subject} works again")
@@ -41,6 +42,7 @@ def fenced(report: Report, what: str, subject: str, work: Callable[[], object]) 
         report.add("lease", subject, "not_enough_data", str(error))
     except Exception as error:  # noqa: BLE001 - a bug in one step must not stop the rest
         report.broke(what, subject, told(error, f"{what} of {subject}"))
+        report.replaced |= isinstance(error, StoreReplaced)
 
 
 def told(error: Exception, place: str) -> str:

@@ -15,10 +15,12 @@ class Step:
 
 @dataclass(slots=True)
 class Report:
-    """Steps in order of execution; `broken` names what raised an error instead of answering."""
+    """Steps in order of execution; `broken` names what raised an error instead of answering.
+    `replaced`: a store was replaced while it was open; whoever holds it opens it anew."""
 
     steps: list[Step] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
+    replaced: bool = False
 
     def add(self, what: str, subject: str, answer: str, why: str) -> None:
         """Note one step."""
@@ -28,6 +30,7 @@ class Report:
         """Take in the steps of another report, after those here."""
         self.steps.extend(other.steps)
         self.broken |= other.broken
+        self.replaced |= other.replaced
 
     def broke(self, what: str, subject: str, why: str) -> None:
         """Note one step that raised an error."""

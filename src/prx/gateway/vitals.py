@@ -11,7 +11,7 @@ from prx.spool.gaps import gaps_of
 def problems(recorder: Recorder) -> list[str]:
     """What is not as it should be; empty when all is well."""
     counts, found = recorder.spool.counts, []
-    if recorder.poller.failures:
+    if recorder.poller.failing:
         found.append("ledger: cannot be read, the last known is served")
     if recorder.spool.over:
         found.append("spool: has no room, the champion alone is served and nothing is recorded")

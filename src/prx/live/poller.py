@@ -27,6 +27,8 @@ class ServingPoller:
         self._fetch, self._interval, self._first_wait = fetch, interval_s, first_wait_s
         self._known: dict[str, Serving] = {}
         self._failures = 0
+        self._failing: dict[str, str] = {}
+        self._told: set[type[Exception]] = set()
         self._renew()
         _renew_in_children(self)
 
@@ -39,6 +41,11 @@ class ServingPoller:
     def failures(self) -> int:
         """Reads that failed since the start."""
         return self._failures
+
+    @property
+    def failing(self) -> str:
+        """Why the newest read of some agent failed; empty when all that was asked for is up to date."""
+        return next(iter(self._failing.values()), "")
 
     def __call__(self, agent: str) -> Serving:
         """What `agent` is served; never raises and never waits longer than `first_wait_s`."""
@@ -60,8 +67,15 @@ class ServingPoller:
                 self._known[agent] = self._fetch(agent)
             except Exception as error:  # noqa: BLE001  a store that is down must not stop serving
                 self._failures += 1
-                if self._failures == 1:
+                self._failing[agent] = str(error)
+                if type(error) not in self._told:
+                    # Once an outage, and again where it ends in something else, as in another store.
+                    self._told.add(type(error))
                     _LOG.warning("prx: reading what to serve failed, the last known stays: %s", error)
+            else:
+                if self._failing.pop(agent, "") and not self._failing:
+                    self._told.clear()
+                    _LOG.warning("prx: what to serve can be read again")
             was_read.set()
 
     def wake(self) -> None:

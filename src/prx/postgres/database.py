@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from prx.domain.errors import StoreError
+from prx.domain.errors import StoreError, StoreReplaced
 from prx.postgres.address import Address
 from prx.postgres.failures import StoreGone, explained, in_words, is_lost
 from prx.postgres.schema import LOCK_SPACE, Schema, refuse_newer, upgrade
@@ -234,15 +234,16 @@ class Database:
         if self._store_id is None:
             self._store_id = store_id
         if store_id != self._store_id:
-            raise StoreError(
-                f"{self.shown} was replaced by another store while it was open; nothing was changed; restart "
-                "every `prx` process so that all of them use the new one"
+            raise StoreReplaced(
+                f"{self.shown} was replaced by another store while it was open; nothing was changed; check "
+                "that it is the right one: `prx serve`, `prx worker` and the SDK go on with it"
             )
         if commits < floor:
-            raise StoreError(
+            raise StoreReplaced(
                 f"the {self._schema.name} on {self.shown} went back from commit {floor} to {commits}: it was "
                 "replaced by an older copy (a restored backup, or a standby that had not caught up); nothing "
-                "was changed; run `prx evolution audit verify`, then restart every `prx` process"
+                "was changed; run `prx evolution audit verify`; `prx serve`, `prx worker` and the SDK "
+                "open it anew, and workers bring records back from their spools"
             )
         self._saw(commits)
         return commits

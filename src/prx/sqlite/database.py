@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from prx.domain.errors import StoreError
+from prx.domain.errors import StoreError, StoreReplaced
 from prx.sqlite.failures import in_words
 from prx.sqlite.release import refuse_wal_reset_bug
 from prx.sqlite.schema import Schema, refuse_newer, upgrade
@@ -200,9 +200,9 @@ class Database:
             raise StoreError(f"{self.path} is closed; open it again")
         with in_words(self.path):
             if _identity(self.path) != self._file:
-                raise StoreError(
-                    f"{self.path} was replaced by another file while it was open; restart every `prx` "
-                    "process so that all of them use the new one"
+                raise StoreReplaced(
+                    f"{self.path} was replaced by another file while it was open; `prx serve`, `prx worker` "
+                    "and the SDK open the new one; restart what else has it open"
                 )
 
 

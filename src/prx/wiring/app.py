@@ -29,6 +29,7 @@ from prx.wiring.auditheads import AuditHeads, Signed, audit_heads
 from prx.wiring.decisionfiles import DecisionFiles, export_rules
 from prx.wiring.erase import ErasureReport, ForgetPrompts, Places, erase
 from prx.wiring.erasures import follow_erasures
+from prx.wiring.lostrows import follow_lost_rows, tell_lost_rows
 from prx.wiring.memories import engine_memory
 from prx.wiring.paths import (
     config_file,
@@ -70,14 +71,18 @@ class App:
 
     def refill_lost(self, report: Report) -> None:
         """Fill a store that lost rows, as one from a backup has, from what the spool still holds."""
+        fenced(report, "refill", "records", lambda: self._refill(report))
 
-        def fill() -> None:
-            folder = spool_folder(self.home)
-            if missed := missed_rows(folder, self.records.append):
-                back = missed + refill(folder, self.records.append).new
-                report.add("refill", "records", "done", f"the store had lost rows: {back} are back")
-
-        fenced(report, "refill", "records", fill)
+    def _refill(self, report: Report) -> None:
+        folder, now = spool_folder(self.home), self.now()
+        missed = missed_rows(folder, self.records.append)
+        if not missed:
+            follow_lost_rows(self.ledger, self.agent, now)
+            return
+        back = missed + refill(folder, self.records.append).new
+        why = f"the store had lost rows: {back} are back"
+        report.add("refill", "records", "done", why)
+        tell_lost_rows(self.ledger, self.agent, now, f"{why} from the spool of this machine")
 
     def advance(self, *, safety_only: bool = False) -> Report:
         """Ship what was spooled, then do everything that is due; an error of the spool stops nothing."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from prx.domain.errors import StoreReplaced
 from prx.domain.ids import Ids, system_ids
 from prx.domain.records import Record
 from prx.domain.serving import Serving
@@ -101,16 +102,28 @@ class _Champions:
 
     def read(self, agent: str) -> Serving:
         """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
-        with self.ledger().view() as view:
-            return serving(view, agent)
+        try:
+            with self.ledger().view() as view:
+                return serving(view, agent)
+        except StoreReplaced:
+            self._forget()
+            raise
 
     def ledger(self) -> Ledger:
         """The open ledger of this process. Raises: EvolutionError when it cannot be opened."""
         with self._lock:
             if self._ledger is None:
                 self._ledger = open_ledger(self._settings, self._home, self._ids)
-                self._stop_listening = listen(self._settings, self.heard)
+                if self._stop_listening is _nobody:
+                    self._stop_listening = listen(self._settings, self.heard)
             return self._ledger
+
+    def _forget(self) -> None:
+        """The next read opens the store anew: a process of an app cannot be asked to restart."""
+        with self._lock:
+            replaced, self._ledger = self._ledger, None
+        if replaced is not None:
+            replaced.close()
 
     def close(self) -> None:
         """Release the store."""

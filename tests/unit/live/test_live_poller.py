@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from prx.domain.errors import StoreError, StoreReplaced
 from prx.domain.serving import Serving
 from prx.live.poller import ServingPoller
 
@@ -54,10 +55,12 @@ def test_a_store_that_goes_down_leaves_the_last_known(source: Source) -> None:
     source.wait_for_reads("bank", 3)
     assert poller("bank").version == "v1.0"
     assert poller.failures >= 1
+    assert poller.failing
     source.broken, source.version = False, "v2.0"
     source.wait_for_reads("bank", 2)
     assert poller("bank").version == "v2.0"
     poller.close()
+    assert not poller.failing
 
 
 def test_a_store_that_was_never_there_gives_the_apps_own_defaults(source: Source) -> None:
@@ -120,3 +123,24 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(kid, 0)[1]))
 
 def test_a_forked_child_reads_for_itself() -> None:
     assert subprocess.run([sys.executable, "-c", FORK], check=False, timeout=60).returncode == 0
+
+
+def test_an_outage_is_told_once_and_again_when_it_ends_in_another_store(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = [StoreError("it is down"), StoreError("it is down"), StoreReplaced("it went back"), None]
+
+    def fetch(agent: str) -> Serving:
+        if errors and (error := errors.pop(0)) is not None:
+            raise error
+        return Serving(agent=agent)
+
+    poller = ServingPoller(fetch, 60.0)
+    poller._asked["bank"] = threading.Event()
+    with caplog.at_level("WARNING", logger="prx.live"):
+        for _ in range(5):
+            poller.refresh()
+    said = [record.getMessage() for record in caplog.records]
+    assert ["down" in one for one in said] == [True, False, False]
+    assert "went back" in said[1]
+    assert said[2] == "prx: what to serve can be read again"

@@ -10,6 +10,8 @@ import click
 from prx.cli.call import Call, Leaf
 from prx.cli.output import Column, table
 from prx.domain.errors import EvolutionError
+from prx.engine.context import control_of
+from prx.ledger.port import View
 from prx.settings import Settings, settings_hash
 from prx.views.audit import verify
 from prx.wiring.checkup import Checked, check_files, check_spool
@@ -89,6 +91,15 @@ def _models(settings: Settings) -> Checked:
     )
 
 
+def _alerts(view: View) -> list[Checked]:
+    """What a person was told of and is not over yet."""
+    open_keys = {(agent, key) for agent in view.agents() for key in control_of(view, agent).alerts}
+    if not open_keys:
+        return []
+    newest = {(one.agent, one.subject): one.summary for _, one in view.events()}
+    return [Checked("alert", "warning", newest.get((a, key), key)) for a, key in sorted(open_keys)]
+
+
 def _stores(call: Call, rows: list[Checked]) -> None:
     try:
         with call.app() as app:
@@ -99,6 +110,7 @@ def _stores(call: Call, rows: list[Checked]) -> None:
                 agents = view.agents()
                 served = [f"{one} {p.label}" for one in agents if (p := view.pointer(one)) is not None]
                 rows.append(Checked("agents", "ok", ", ".join(served) or "none has a version yet"))
+                rows += _alerts(view)
                 chain = verify(view)
             rows.append(Checked("audit chain", "ok" if chain.whole else "failed", chain.why))
     except (EvolutionError, OSError) as error:

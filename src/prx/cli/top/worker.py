@@ -85,13 +85,15 @@ class Loop:
         for place, why in errors.items():
             self.tell(place, why)
         self.told = {place: why for place, why in self.told.items() if place in errors}
+        if report.replaced:
+            self.close()
         return report
 
     def tell(self, place: str, why: str) -> None:
-        """Say an error once, until it is over."""
-        if self.told.get(place) != why:
-            self.told[place] = why
+        """Say an error once, until it is over, whatever it breaks."""
+        if why not in self.told.values():
             self.say(f"prx worker: {why}; trying again")
+        self.told[place] = why
 
     def close(self) -> None:
         """Release the stores."""
