@@ -149,6 +149,10 @@ FAULTS = (
         + _t(
             "faults/test_postgres_faults.py",
             "test_a_database_that_lost_an_hour_is_noticed_by_whoever_saw_that_hour",
+        )
+        + _t(
+            "faults/test_gateway_fleet.py",
+            "test_an_older_copy_of_postgresql_gets_the_lost_hour_back_with_one_alarm_and_no_job_twice",
         ),
     ),
     Fault(
