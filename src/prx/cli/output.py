@@ -82,6 +82,18 @@ def _least_width(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> i
     return sum(fixed) + _GAP * (len(columns) - 1)
 
 
+def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> str:
+    """A table whose last column is running text; below `NARROW` that text stands under its row, indented."""
+    if width is None or width >= NARROW:
+        return table(columns, rows, width)
+    taken = list(rows)
+    lines = table(columns[:-1], (row[:-1] for row in taken), width).splitlines()
+    shown = [lines[0]]
+    for line, row in zip(lines[1:], taken, strict=True):
+        shown += [line, wrapped(row[-1], width, "    ")]
+    return "\n".join(shown)
+
+
 def pairs(rows: Iterable[tuple[str, str]], width: int | None = None) -> str:
     """Names and values, the values aligned; empty values are left out."""
     shown = [(f"{name}:", value) for name, value in rows if value]

@@ -183,3 +183,13 @@ def test_where_nothing_fits_nothing_is_cut_off() -> None:
     rows = table((Column("a"), Column("b", wraps=True)), [("x" * 60, "words that may wrap")], 40)
     assert "x" * 60 in rows
     assert " ".join(rows.replace("x", "").split()[2:]) == "words that may wrap"
+
+
+@pytest.mark.parametrize("line", ["decisions", "proposals", "versions"])
+def test_lists_of_changes_fit_sixty_columns_and_break_no_word(terminal: Terminal, line: str) -> None:
+    narrow = terminal("evolution", line, width=60).out
+    assert max(map(len, narrow.splitlines())) <= 60
+    told = " ".join(text for text in narrow.splitlines() if text.startswith("    ")).split()
+    whole = terminal("evolution", line).out.split()
+    assert told
+    assert [word for word in told if word not in whole and not word.endswith("…")] == []

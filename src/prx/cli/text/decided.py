@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prx.cli.output import Column, blocks, diff_text, pairs, table, to_line
+from prx.cli.output import Column, blocks, diff_text, listing, pairs, table, to_line
 from prx.cli.text.words import (
     NOTHING,
     an_id,
@@ -34,7 +34,7 @@ def decisions_text(rows: Sequence[Decision], width: int | None) -> str:
         *((Column("Change", wraps=True),) if wide(width) else ()),
         Column("Reason", wraps=True),
     )
-    return table(
+    return listing(
         columns,
         (
             (
@@ -120,7 +120,7 @@ def proposals_text(rows: Sequence[Proposal], width: int | None) -> str:
         *((Column("By"),) if wide(width) else ()),
         Column("Change", wraps=True),
     )
-    return table(
+    return listing(
         columns,
         (
             (

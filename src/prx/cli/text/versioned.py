@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prx.cli.output import Column, blocks, clean, diff_text, pairs, table
+from prx.cli.output import Column, blocks, clean, diff_text, listing, pairs
 from prx.cli.text.words import (
     NOTHING,
     moment,
@@ -26,7 +26,7 @@ def versions_text(rows: Sequence[VersionRow], width: int | None) -> str:
         *((Column("Snapshot"),) if wide(width) else ()),
         Column("Note", wraps=True),
     )
-    return table(
+    return listing(
         columns,
         (
             (
