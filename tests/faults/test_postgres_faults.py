@@ -12,7 +12,7 @@ import pytest
 import postgres_server as pg
 from prx.domain.answers import Failed, Passed
 from prx.domain.errors import StoreError, StoreTooNew
-from prx.domain.events import Due
+from prx.domain.events import Due, Event, EventName
 from prx.domain.ids import system_ids
 from prx.domain.records import SessionStart
 from prx.ledger import Ledger, verify_chain
@@ -281,9 +281,14 @@ FORBIDDEN = [
 def test_history_cannot_be_changed_by_plain_sql(server: pg.PostgresServer, url: str, statement: str) -> None:
     ledger = open_postgres(url, system_ids())
     note(ledger, "a")
+    with ledger.transaction(now=NOW, actor="test") as tx:
+        tx.emit(Event(event_id="e", at=NOW, agent="a", name=EventName.ALERT, summary="s"))
     with pytest.raises(psycopg.errors.RaiseException):
         server.say(statement, pg.database_of(url))
-    assert kept(ledger) == ["a"]
+    with ledger.view() as view:
+        assert [one.subject for one in view.audit_rows() if one.kind == "note"] == ["a"]
+        assert [one.summary for _, one in view.events()] == ["s"]
+        assert isinstance(verify_chain(view.audit_rows()), Passed)
     ledger.close()
 
 
