@@ -302,7 +302,8 @@ def fail_with(call: Call, error: Any) -> None:
     message = error if isinstance(error, str) else get(error, "message")
     code, kind = get(error, "code"), get(error, "type")
     status = code if isinstance(code, int) and not isinstance(code, bool) else None
-    external = True if status is None and (kind in _EXTERNAL_TYPES or code in _EXTERNAL_TYPES) else None
+    # Anything may stand there, also what no set can be asked for.
+    external = True if status is None and not _EXTERNAL_TYPES.isdisjoint((_str(kind), _str(code))) else None
     call.fail(str(message or kind or code or "the provider sent an error"), status=status, external=external)
 
 
