@@ -29,10 +29,6 @@ class StoreError(EvolutionError):
     """A store could not be opened, read or written."""
 
 
-class StoreReplaced(StoreError):
-    """The store was replaced by another or an older one while it was open; whoever opens it anew goes on."""
-
-
 class StoreTooNew(StoreError):
     """The store was written by a newer release of PRX Evolution."""
 

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Callable
 
-from prx.domain.errors import EvolutionError, StoreReplaced
+from prx.domain.errors import EvolutionError
+from prx.domain.replaced import StoreReplaced
 from prx.engine.alerts import raise_alert, resolve_alert
 from prx.engine.lease import Busy
 from prx.engine.report import Report

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from prx.domain.accepted import AcceptedPrompt
-from prx.domain.errors import StoreReplaced
+from prx.domain.replaced import StoreReplaced
 from prx.domain.serving import Serving
 from prx.ledger.port import Ledger
 from prx.ledger.serving import serving

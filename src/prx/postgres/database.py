@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from prx.domain.errors import StoreError, StoreReplaced
+from prx.domain.errors import StoreError
+from prx.domain.replaced import StoreReplaced
 from prx.postgres.address import Address
 from prx.postgres.failures import StoreGone, explained, in_words, is_lost
 from prx.postgres.schema import LOCK_SPACE, Schema, refuse_newer, upgrade

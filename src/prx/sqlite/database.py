@@ -9,7 +9,8 @@ from pathlib import Path
 
 import apsw
 
-from prx.domain.errors import StoreError, StoreReplaced
+from prx.domain.errors import StoreError
+from prx.domain.replaced import StoreReplaced
 from prx.sqlite.failures import in_words
 from prx.sqlite.release import refuse_wal_reset_bug
 from prx.sqlite.schema import Schema, refuse_newer, upgrade

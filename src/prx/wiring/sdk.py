@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from prx.domain.errors import StoreReplaced
 from prx.domain.ids import Ids, system_ids
 from prx.domain.records import Record
+from prx.domain.replaced import StoreReplaced
 from prx.domain.serving import Serving
 from prx.domain.times import utc_now
 from prx.ledger.port import Ledger

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from prx.domain.accepted import AcceptedPrompt, accepted_id
-from prx.domain.errors import StoreReplaced
 from prx.domain.ids import system_ids
+from prx.domain.replaced import StoreReplaced
 from prx.gateway.prompts.store import Learned, PromptFiles
 from prx.gateway.serving import LedgerReader
 from prx.ledger.memory import open_memory

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from prx.domain.errors import StoreError, StoreReplaced
+from prx.domain.errors import StoreError
+from prx.domain.replaced import StoreReplaced
 from prx.domain.serving import Serving
 from prx.live.poller import ServingPoller
 
