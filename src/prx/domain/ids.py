@@ -3,8 +3,9 @@
 import os
 import random
 import threading
-import weakref
 from datetime import datetime
+
+from prx.domain.forking import renew_in_children
 
 _SUBMILLISECOND_BITS = 12
 
@@ -51,14 +52,7 @@ class SystemBits(random.SystemRandom):
     def __init__(self) -> None:
         super().__init__()
         self._start_over()
-        reference = weakref.ref(self)
-
-        def after_fork() -> None:
-            alive = reference()
-            if alive is not None:
-                alive._start_over()
-
-        os.register_at_fork(after_in_child=after_fork)
+        renew_in_children(self._start_over)
 
     def getrandbits(self, k: int) -> int:
         """As `random.getrandbits`."""

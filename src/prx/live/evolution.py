@@ -2,7 +2,6 @@
 
 import atexit
 import math
-import os
 import threading
 import time
 import weakref
@@ -12,6 +11,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from prx.domain.errors import InvalidInput
+from prx.domain.forking import renew_in_children
 from prx.domain.ids import Ids, system_ids
 from prx.domain.prices import Prices
 from prx.domain.records import (
@@ -261,11 +261,6 @@ def _close_at_exit(evolution: Evolution) -> Callable[[], None]:
         if alive is not None:
             alive.close()
 
-    def after_fork() -> None:
-        alive = reference()
-        if alive is not None:
-            alive._after_fork()
-
     atexit.register(at_exit)
-    os.register_at_fork(after_in_child=after_fork)
+    renew_in_children(evolution._after_fork)
     return at_exit

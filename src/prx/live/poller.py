@@ -1,11 +1,10 @@
 """Keeps what is served up to date in memory; when it cannot be read, the last known stays."""
 
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable
 
+from prx.domain.forking import renew_in_children
 from prx.domain.serving import Serving
 
 _LOG = logging.getLogger("prx.live")
@@ -30,7 +29,8 @@ class ServingPoller:
         self._failing: dict[str, str] = {}
         self._told: set[type[Exception]] = set()
         self._renew()
-        _renew_in_children(self)
+        # Threads do not survive a fork, and a lock may be held by one that is gone.
+        renew_in_children(self._renew)
 
     @property
     def known(self) -> tuple[Serving, ...]:
@@ -114,15 +114,3 @@ class ServingPoller:
         self._stop, self._wake = threading.Event(), threading.Event()
         self._asked: dict[str, threading.Event] = {}
         self._thread = None
-
-
-def _renew_in_children(poller: ServingPoller) -> None:
-    # Threads do not survive a fork, and a lock may be held by one that is gone.
-    reference = weakref.ref(poller)
-
-    def after_fork() -> None:
-        alive = reference()
-        if alive is not None:
-            alive._renew()
-
-    os.register_at_fork(after_in_child=after_fork)

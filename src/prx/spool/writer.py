@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prx.domain.errors import StoreError
+from prx.domain.forking import renew_in_children
 from prx.domain.records import Record
 from prx.spool.content import envelope, payload
 from prx.spool.folder import make_folder, make_reserve, prepare, reclaim, release_reserve, usage
@@ -63,7 +63,7 @@ class SpoolWriter:
         self._rules = rules or SpoolRules()
         self._shed_at = int(self._rules.max_bytes * self._rules.shed_share)
         self._renew()
-        _renew_in_children(self)
+        renew_in_children(self._after_fork)
         try:
             self._scarce = not make_reserve(folder, self._rules.reserve_bytes)
             make_gaps(folder)
@@ -353,15 +353,3 @@ class SpoolWriter:
                 _LOG.error(
                     "spool %s: fsync failed (%s); records are in the page cache only", self._folder, error
                 )
-
-
-def _renew_in_children(writer: SpoolWriter) -> None:
-    # A hook cannot be taken back, so it must not keep the writer alive.
-    reference = weakref.ref(writer)
-
-    def after_fork() -> None:
-        alive = reference()
-        if alive is not None:
-            alive._after_fork()
-
-    os.register_at_fork(after_in_child=after_fork)

@@ -3,13 +3,13 @@
 import logging
 import os
 import threading
-import weakref
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
+from prx.domain.forking import renew_in_children
 from prx.domain.ids import Ids, system_ids
 from prx.domain.records import Record
 from prx.domain.replaced import StoreReplaced
@@ -98,7 +98,8 @@ class _Champions:
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
         self._stop_listening: Callable[[], None] = _nobody
-        _begin_in_children(self)
+        # An open ledger and a listening thread are the parent's.
+        renew_in_children(self._begin)
 
     def read(self, agent: str) -> Serving:
         """Champion and experiments. Raises: EvolutionError when the store cannot be read."""
@@ -137,15 +138,3 @@ class _Champions:
 
 def _nobody() -> None:
     pass
-
-
-def _begin_in_children(champions: _Champions) -> None:
-    # an open ledger and a listening thread are the parent's
-    reference = weakref.ref(champions)
-
-    def after_fork() -> None:
-        alive = reference()
-        if alive is not None:
-            alive._begin()
-
-    os.register_at_fork(after_in_child=after_fork)
