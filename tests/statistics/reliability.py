@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 import breaker_cells
 import fault_table
 import watch_cells
-from monte_carlo import ROOT, Cell, run, stored
+from monte_carlo import ROOT, Cell, run
 
-from table import load, row
+from table import load, row, seen
 
 KEPT = Path(__file__).parent / "reliability.json"
 PAGE = ROOT / "docs" / "reliability.md"
@@ -51,21 +51,6 @@ def cells() -> list[Cell]:
     return [*breaker_cells.cells(), *watch_cells.cells()]
 
 
-def seen() -> dict[str, dict]:
-    """Sums per cell on today's code, from this machine or from the kept file, whichever ran longer."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    found = {}
-    for cell in cells():
-        batches = stored(cell).values()
-        mine = {"code": cell.digest, **{k: sum(b[k] for b in batches) for k in ("n", "total", "squares")}}
-        theirs = kept.get(cell.name)
-        if theirs and theirs["code"] == cell.digest and theirs["n"] >= mine["n"]:
-            mine = theirs
-        if mine["n"]:
-            found[cell.name] = mine
-    return found
-
-
 def page(sums: dict[str, dict]) -> str:
     """The page as text."""
     groups: dict[str, list[str]] = {}
@@ -82,7 +67,7 @@ def main() -> None:
     if parser.parse_args().run:
         for cell in cells():
             run(cell)
-    sums = seen()
+    sums = seen(cells(), KEPT)
     PAGE.write_text(page(sums))
     KEPT.write_text(json.dumps(sums, indent=0, sort_keys=True) + "\n")
 

@@ -10,6 +10,7 @@ import importlib
 import json
 import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -78,11 +79,11 @@ def cells() -> list[Cell]:
     return found
 
 
-def seen() -> dict[str, dict]:
+def seen(cells: Iterable[Cell], file: Path) -> dict[str, dict]:
     """Sums per cell on today's code, from this machine or from the kept file, whichever ran longer."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    kept = json.loads(file.read_text()) if file.exists() else {}
     found = {}
-    for cell in cells():
+    for cell in cells:
         batches = stored(cell).values()
         mine = {"code": cell.digest, **{k: sum(b[k] for b in batches) for k in ("n", "total", "squares")}}
         theirs = kept.get(cell.name)
@@ -167,7 +168,7 @@ def main() -> None:
     if options.run:
         for cell in cells():
             run(cell)
-    sums = seen()
+    sums = seen(cells(), KEPT)
     text = page(sums)
     if options.check:
         same = PAGE.exists() and PAGE.read_text() == text
