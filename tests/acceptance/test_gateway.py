@@ -17,7 +17,6 @@ from gateway_house import (
     events,
     gateway,
     interactions,
-    provider,
     stream,
     whole,
 )
@@ -26,18 +25,6 @@ from prx.domain.records import Terminal
 
 POOL = urllib3.PoolManager(retries=False)
 CHAT = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Where is my parcel?"}]}
-
-
-@pytest.fixture
-def upstream() -> Iterator[Provider]:
-    with provider(lambda _seen: whole(completion())) as one:
-        yield one
-
-
-@pytest.fixture
-def running(tmp_path: Path, upstream: Provider) -> Iterator[Running]:
-    with gateway(tmp_path, upstream.url) as one:
-        yield one
 
 
 def post(url: str, body: object, **headers: str) -> urllib3.BaseHTTPResponse:

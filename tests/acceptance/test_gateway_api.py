@@ -5,7 +5,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -53,18 +52,6 @@ TOKENS = parse_tokens(
     """,
     "tokens",
 )
-
-
-@pytest.fixture
-def upstream() -> Iterator[Provider]:
-    with provider(lambda _seen: whole(completion())) as one:
-        yield one
-
-
-@pytest.fixture
-def running(tmp_path: Path, upstream: Provider) -> Iterator[Running]:
-    with gateway(tmp_path, upstream.url) as one:
-        yield one
 
 
 def call(running: Running, method: str, path: str, body: Any = None, token: str = "") -> Any:

@@ -1,7 +1,6 @@
 """What was told about a conversation over HTTP, as the store gives it back."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import Any
 
 import pytest
 import urllib3
-from chat_server import completion
 from client_house import stored
-from gateway_house import Provider, Running, eventually, gateway, provider, whole
+from gateway_house import Provider, Running, eventually, gateway
 
 from prx.domain.records import Trace
 from prx.fitness.signals import read_signals
@@ -22,18 +20,6 @@ POOL = urllib3.PoolManager(retries=False)
 SCOPES = ("proxy", "ingest", "read", "approve", "admin")
 TOKENS = {scope: f"{scope}-token-0123456789" for scope in SCOPES}
 LINES = "\n".join(f"{s} {s} {sha256(token.encode()).hexdigest()}" for s, token in TOKENS.items())
-
-
-@pytest.fixture
-def upstream() -> Iterator[Provider]:
-    with provider(lambda _seen: whole(completion())) as one:
-        yield one
-
-
-@pytest.fixture
-def running(tmp_path: Path, upstream: Provider) -> Iterator[Running]:
-    with gateway(tmp_path, upstream.url) as one:
-        yield one
 
 
 def chat(running: Running, **headers: str) -> Any:

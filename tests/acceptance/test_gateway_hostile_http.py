@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 import urllib3
-from chat_server import completion
 from gateway_house import (
     SECRET,
     Provider,
@@ -24,9 +22,7 @@ from gateway_house import (
     eventually,
     gateway,
     interactions,
-    provider,
     served,
-    whole,
 )
 
 from prx.domain.records import Terminal
@@ -39,18 +35,6 @@ TOKEN = "proxy-token-0123456789"
 TOKENS = parse_tokens(f"app proxy {sha256(TOKEN.encode()).hexdigest()}", "tokens")
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
 SMUGGLED = b"GET /v1/smuggled HTTP/1.1\r\nHost: gateway\r\n\r\n"
-
-
-@pytest.fixture
-def upstream() -> Iterator[Provider]:
-    with provider(lambda _seen: whole(completion())) as one:
-        yield one
-
-
-@pytest.fixture
-def running(tmp_path: Path, upstream: Provider) -> Iterator[Running]:
-    with gateway(tmp_path, upstream.url) as one:
-        yield one
 
 
 def exchange(running: Running, sent: bytes, silence: float = 1.0) -> bytes:

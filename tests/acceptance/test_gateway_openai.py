@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from gateway_house import (  # noqa: E402
     Seen,
     events,
     eventually,
-    gateway,
     interactions,
     provider,
     stream,
@@ -52,12 +50,6 @@ def answer(seen: Seen) -> Reply:
 @pytest.fixture
 def upstream() -> Iterator[Provider]:
     with provider(answer) as one:
-        yield one
-
-
-@pytest.fixture
-def running(tmp_path: Path, upstream: Provider) -> Iterator[Running]:
-    with gateway(tmp_path, upstream.url) as one:
         yield one
 
 

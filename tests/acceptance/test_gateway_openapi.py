@@ -3,16 +3,14 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
-from chat_server import completion
 from client_house import clients_python, stored
-from gateway_house import Provider, gateway, interactions, provider, served, whole
+from gateway_house import Provider, gateway, interactions, served
 
 from prx.gateway.openapi import openapi
 
@@ -20,12 +18,6 @@ POOL = urllib3.PoolManager(retries=False)
 PASSED = "^/v1/(chat|responses|embeddings)"
 TOKEN = "admin-token-0123456789"
 LINE = f"all admin {sha256(TOKEN.encode()).hexdigest()}\n"
-
-
-@pytest.fixture
-def upstream() -> Iterator[Provider]:
-    with provider(lambda _seen: whole(completion())) as one:
-        yield one
 
 
 def test_the_document_is_served_and_names_every_endpoint_of_the_gateway(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import urllib3
-from chat_server import completion, response
-from gateway_house import Provider, Running, eventually, gateway, interactions, provider, spooled, whole
+from chat_server import response
+from gateway_house import Provider, Running, eventually, gateway, interactions, spooled, whole
 
 from prx.domain.codec import content_hash
 from prx.domain.holdback import Holdback, HoldStep
@@ -28,12 +28,6 @@ FEW = LearnRules(units=5)
 TEXT = "You are the agent of {}. Answer in two short sentences."
 TEMPLATE = "You are the agent of {slot_1}. Answer in two short sentences."
 BETTER = "You are the best agent of {slot_1}. Answer in one short sentence."
-
-
-@pytest.fixture
-def upstream() -> Iterator[Provider]:
-    with provider(lambda _seen: whole(completion())) as one:
-        yield one
 
 
 @pytest.fixture

@@ -23,12 +23,6 @@ KEY, CLIENTS = "key-of-the-other-provider", "Bearer key-of-the-client"
 
 
 @pytest.fixture
-def upstream() -> Iterator[Provider]:
-    with provider(lambda _seen: whole(completion())) as one:
-        yield one
-
-
-@pytest.fixture
 def running(tmp_path: Path, upstream: Provider) -> Iterator[Running]:
     with gateway(tmp_path, upstream.url, policy=Policy()) as one:
         yield one

@@ -24,12 +24,6 @@ def upstream() -> Iterator[Provider]:
         yield one
 
 
-@pytest.fixture
-def running(tmp_path: Path, upstream: Provider) -> Iterator[Running]:
-    with gateway(tmp_path, upstream.url) as one:
-        yield one
-
-
 def ask(running: Running, *said: str | dict[str, Any], path: str = "", **more: Any) -> str:
     """Send a chat request; the session that the gateway put it into."""
     headers = {k.replace("_", "-"): v for k, v in more.pop("headers", {}).items()}

@@ -13,7 +13,6 @@ import urllib3
 from chat_server import completion
 from gateway_house import Provider, Running, eventually, gateway, provider, whole
 
-import postgres_server as pg
 from prx.domain.versions import Manifest, MemoryState, PromptSet, Strategy, Version
 from prx.gateway.prompts.store import ACCEPTED
 from prx.records.postgres import open_postgres
@@ -26,14 +25,6 @@ NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 SENT, BETTER = "You help with parcels, and you are kind to people.", "You help with parcels in two sentences."
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[pg.PostgresServer]:
-    if why := pg.missing():
-        pytest.skip(why)
-    with pg.own_server() as made:
-        yield made
-
-
 @pytest.fixture
 def upstream() -> Iterator[Provider]:
     with provider(lambda _seen: whole(completion())) as one:
@@ -41,9 +32,9 @@ def upstream() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def config(server: pg.PostgresServer, tmp_path: Path) -> Path:
+def config(postgres_url: str, tmp_path: Path) -> Path:
     path = tmp_path / "prx.toml"
-    path.write_text(f'[self_evolution.store]\nurl = "{server.new_database()}"\n')
+    path.write_text(f'[self_evolution.store]\nurl = "{postgres_url}"\n')
     return path
 
 
